@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import duckdb
+import polars as pl
 
 from batch_assets.domain.errors import ShardCancelled
 from batch_assets.domain.lease import ShardRow, ShardState
@@ -24,7 +25,9 @@ from resources.prompting.renderer import open_renderer
 from resources.registry import RegisteredVersion
 from resources.releases.log import Published
 from resources.releases.publish import publish_version
+from resources.results import table
 from resources.results.checks import run_checks as run_checks_on
+from resources.results.scan import ObjectScanner
 from resources.results.table_schema import result_schema
 from resources.snapshots.take import take_snapshot
 
@@ -153,38 +156,71 @@ def _claimable(rows: Sequence[ShardRow], wall_s: float) -> bool:
     )
 
 
-def open_duck(platform: Platform) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB connection that reads the store's objects, within the configured memory."""
-    return duck.connect(platform.s3, memory_limit=platform.settings.duckdb_memory)
+def open_duck(platform: Platform, entry: RegisteredVersion) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB connection that reads a version's objects and its snapshot's, within the configured memory.
+
+    S3 is set up only if one of them is there: looking for AWS credentials costs seconds where there are none.
+    """
+    places = [platform.settings.result_store_uri, *(item.data_uri for item in entry.snapshot.objects)]
+    needs_s3 = any(place.startswith("s3://") for place in places)
+    return duck.connect(platform.s3 if needs_s3 else None, memory_limit=platform.settings.duckdb_memory)
 
 
 def run_checks(platform: Platform, version: str) -> list[CheckResult]:
-    """Check a version from what is stored: coverage, then schema."""
-    with open_duck(platform) as connection:
+    """Check a version from what is stored: coverage, then schema.
+
+    Raises:
+        UnknownVersion: it is not registered.
+    """
+    job = platform.registry.find(version)
+    with open_duck(platform, platform.registry.read(job, version)) as connection:
         return run_checks_on(
             store=platform.store,
             registry=platform.registry,
             duck=connection,
-            job=platform.registry.find(version),
+            job=job,
             version=version,
             shard_rows=platform.table.shards(version),
         )
 
 
 def publish(platform: Platform, version: str, *, reason: str) -> Published:
-    """Verify the gates from storage and append a release.
+    """Verify the gates from storage and append a release; a version that is current already is left so.
 
     Raises:
-        GateRefused: a blocking check stands against it. ReleaseRaced: somebody else published first.
+        UnknownVersion: it is not registered. GateRefused: a blocking check stands against it.
+        ReleaseRaced: somebody else published first.
     """
-    with open_duck(platform) as connection:
+    job = platform.registry.find(version)
+    with open_duck(platform, platform.registry.read(job, version)) as connection:
         return publish_version(
             store=platform.store,
             registry=platform.registry,
             table=platform.table,
             duck=connection,
-            job=platform.registry.find(version),
+            job=job,
             version=version,
             reason=reason,
             published_at=platform.now_iso(),
         )
+
+
+def scan_version(platform: Platform, version: str, *, partial: bool = False) -> pl.LazyFrame:
+    """Return a version's results, one row a record; `partial` adds what is committed in unfinished shards."""
+    entry = platform.registry.read(platform.registry.find(version), version)
+    rows = platform.table.shards(version)
+    scanner = ObjectScanner(platform.store, platform.s3)
+    return table.scan_version(platform.store, scanner, entry.spec, version, rows, partial=partial)
+
+
+def dead_letters(platform: Platform, version: str) -> pl.DataFrame:
+    """Return a version's dead letters so far, those refused at planning included."""
+    job = platform.registry.find(version)
+    return table.scan_dead_letters(
+        platform.store,
+        ObjectScanner(platform.store, platform.s3),
+        platform.registry.read(job, version).spec,
+        version,
+        platform.table.shards(version),
+        platform.registry.refused_key(job, version),
+    ).collect()

@@ -95,9 +95,7 @@ def test_a_killed_worker_is_replaced_and_its_committed_work_kept(tmp_path: Path)
     platform = make_platform(
         tmp_path, lease_ttl_s=3, heartbeat_interval_s=1, fake_faults='{"latency_s": 0.05}', part_interval_s=0.1
     )
-    version = take_and_register(
-        platform, make_spec(tmp_path, [f"m {n}" for n in range(300)], shard_size=300)
-    ).version
+    version = take_and_register(platform, make_spec(tmp_path, [f"m {n}" for n in range(300)], shard_size=300)).version
     killed: list[int] = []
 
     def kill_once(progress: Progress) -> None:
@@ -141,9 +139,7 @@ def test_workers_die_with_the_process_that_started_them(tmp_path: Path) -> None:
         "from resources.platform import Platform; from resources.flow import drive\n"
         f"drive(Platform.open(), {version!r}, None, on_done=lambda _: None, on_tick=lambda _: None)"
     )
-    step = subprocess.Popen(
-        [sys.executable, "-c", script], env={**os.environ, **platform.settings.environment()}
-    )
+    step = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, **platform.settings.environment()})
     until(lambda: platform.table.shards(version)[0].results > 0)
     workers = psutil.Process(step.pid).children(recursive=True)
     assert workers
