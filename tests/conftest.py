@@ -6,4 +6,5 @@ pytest_plugins = [
     "tests.fixtures.models",
     "tests.fixtures.result_stores",
     "tests.fixtures.shard_tables",
+    "tests.fixtures.sources",
 ]
