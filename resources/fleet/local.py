@@ -76,9 +76,9 @@ class LocalFleet:
         return [slot.process.pid for slot in self._slots if slot.process is not None]
 
     @property
-    def finished(self) -> bool:
-        """Whether every worker ended because there is nothing left to claim."""
-        return all(slot.finished for slot in self._slots)
+    def has_idle(self) -> bool:
+        """Whether a worker ended because there was nothing left to claim."""
+        return any(slot.finished for slot in self._slots)
 
     @property
     def logs(self) -> list[Path]:
