@@ -32,7 +32,7 @@ class ShardOpener:
         # Sorted by shard, then row. Arrays, not sets: a plan may refuse millions.
         self._refused_shard = refused.column("shard").to_numpy()
         self._refused_row = refused.column("row").to_numpy()
-        self._reader = SnapshotReader(entry.snapshot, entry.spec.input.columns)
+        self._reader = SnapshotReader(entry.snapshot, entry.spec.input.columns, s3=platform.s3)
         self._field_names = ("text", *entry.spec.input.columns.carry)
 
     def open(self, lease: Lease) -> OpenShard:
