@@ -73,12 +73,12 @@ class Registry:
 
     def versions(self, job: str | None = None) -> list[tuple[str, str]]:
         """Return (job, version) of every registered version, oldest registration first."""
-        prefix = f"registry/{job}" if job else "registry"
-        found = [
-            tuple(item.key.split("/")[1:3]) for item in self._store.list(prefix) if item.key.endswith("/spec.json")
-        ]
-        dated = [(self.read(name, version).registered_at, name, version) for name, version in found]
+        dated = [(self._body(name, version)["registered_at"], name, version) for name, version in self._names(job)]
         return [(name, version) for _, name, version in sorted(dated)]
+
+    def _names(self, job: str | None) -> list[tuple[str, str]]:
+        keys = [item.key for item in self._store.list(f"registry/{job}" if job else "registry")]
+        return [(key.split("/")[1], key.split("/")[2]) for key in keys if key.endswith("/spec.json")]
 
     def read(self, job: str, version: str) -> RegisteredVersion:
         """Return a version.
@@ -114,7 +114,7 @@ class Registry:
         Raises:
             UnknownVersion: no job has it.
         """
-        for job, name in self.versions():
+        for job, name in self._names(None):
             if name == version:
                 return job
         raise UnknownVersion(f"no version {version}; `batch-assets versions` lists them")
