@@ -131,14 +131,14 @@ def test_a_stop_commits_what_is_finished_and_releases_at_once(tmp_path: Path) ->
     seen = 0
     original = bench.engine_factory
 
-    def stopping_factory(faults: FakeFaults):  # noqa: ANN202
+    def stopping_factory(faults: FakeFaults):
         build = original(faults)
 
-        def build_and_stop():  # noqa: ANN202
+        def build_and_stop():
             engine = build()
             step = engine.step
 
-            def stepped():  # noqa: ANN202
+            def stepped():
                 nonlocal seen
                 seen += 1
                 if seen == 5:
@@ -218,7 +218,9 @@ def test_the_checksum_is_of_what_the_model_said(tmp_path: Path) -> None:
     worker, _ = bench.worker()
     assert worker.run() is Exit.DONE
     (row,) = bench.rows()
-    said = bench.engines[0]._answers.make(worker._tools.open_shard.__self__._renderer.render([{"text": "one message"}])[0])
+    said = bench.engines[0]._answers.make(
+        worker._tools.open_shard.__self__._renderer.render([{"text": "one message"}])[0]
+    )
     assert row["output_sha256"] == hashlib.sha256(said.encode()).hexdigest()
 
 
