@@ -7,7 +7,7 @@ Each field is the environment variable `BATCH_ASSETS_<FIELD>`; S3 is configured 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -26,12 +26,17 @@ class Settings(BaseSettings):
     shard_table: str = Field("", description="SQLAlchemy URL; default sqlite:///<data_dir>/shards.db")
 
     workers: int = Field(1, ge=1, description="local worker processes a run starts")
-    lease_ttl_s: float = Field(600, gt=0)
+    lease_ttl_s: float = Field(600, gt=0, description="a worker that is silent for this long loses its shards")
     heartbeat_interval_s: float = Field(30, gt=0, description="renewal interval; at most a third of lease_ttl_s")
     poll_interval_s: float = Field(1, gt=0, description="how often the asset's step looks at the shard table")
     part_records_max: int = Field(400, ge=1, description="a part is committed at this many records ...")
     part_interval_s: float = Field(5, gt=0, description="... or when its oldest record has waited this long")
     drain_s: float = Field(10, gt=0, description="budget from a notice to exit, finished in-flight records included")
+    notice: Literal["", "aws", "gce"] = Field(
+        "", description="whose spot notice to watch, beside SIGTERM"
+    )
+    notice_url: str = Field("", description="metadata server, default: the cloud's own address")
+    notice_interval_s: float = Field(5, gt=0, description="how often the metadata server is asked")
     engine_restarts_max: int = Field(16, ge=0, description="engine deaths in a row without an answer in between")
     worker_memory_mb_max: int = Field(0, ge=0, description="recycle a worker at a shard edge past this RSS; 0 = never")
     model_dir: Path | None = Field(None, description="where model folders lie by name; default: the spec's path")
@@ -40,9 +45,11 @@ class Settings(BaseSettings):
 
     webserver_url: str = Field("http://localhost:3000", description="Dagster's webserver, asked to reload new versions")
 
-    s3_region: str | None = None
-    s3_profile: str | None = None
-    s3_endpoint_url: str | None = None
+    pinned_versions: str = Field("", description="registered versions to show as assets too, separated by commas")
+
+    s3_region: str | None = Field(None, description="S3 region; default: as boto3 finds it (`AWS_REGION`, profile)")
+    s3_profile: str | None = Field(None, description="AWS profile; default: as boto3 finds it (`AWS_PROFILE`)")
+    s3_endpoint_url: str | None = Field(None, description="S3 endpoint; default: `AWS_ENDPOINT_URL`, else AWS itself")
 
     @model_validator(mode="after")
     def _heartbeat_fits(self) -> Self:

@@ -25,6 +25,7 @@ from worker.engine.build import build_engine
 from worker.heartbeat import Heartbeat
 from worker.keeper import EngineKeeper
 from worker.loop import Assignment, Exit, Limits, Tools, Worker
+from worker.notice import NoticeWatcher, open_notice
 from worker.opening import ShardOpener
 
 log = logging.getLogger("worker")
@@ -43,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         platform = Platform.open()
         stop = StopSignal(clock, platform.settings.drain_s)
         listen(stop, arguments.parent)
+        notice = open_notice(platform.settings.notice, platform.settings.notice_url)
+        if notice is not None:
+            NoticeWatcher(notice, stop, interval_s=platform.settings.notice_interval_s).start()
         code = _work(arguments, platform, stop)
     except (Permanent, UserError) as error:
         # A reason, not a traceback, and the last line: whoever started this worker shows it.

@@ -28,7 +28,11 @@ def tracked(*patterns: str) -> list[Path]:
 def test_imports_run_one_way() -> None:
     """The contracts in pyproject.toml hold: layers, a pure domain, a worker without Dagster."""
     ran = subprocess.run(
-        [Path(sys.executable).parent / "lint-imports", "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True
+        [Path(sys.executable).parent / "lint-imports", "--no-cache"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

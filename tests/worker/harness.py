@@ -77,7 +77,7 @@ class InlineExecutor(Executor):
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - a future carries whatever was raised
             future.set_exception(error)
         return future
 
