@@ -1,6 +1,6 @@
 """`python -m worker.engine.grammar`: can the engine constrain its answers to this schema?
 
-Reads a JSON Schema on stdin, prints `{"status": ..., "message": ..., "warnings": [...]}`. It runs in a process of its own
+Reads a JSON Schema on stdin, prints `{"status": ..., "message": ..., "warnings": [...]}`. It runs in its own process
 because the import alone takes seconds (torch). The question is put to vLLM's own check, the one
 that would refuse every request of the job later. xgrammar writes what it ignores to stderr, from C++: file descriptor
 2 is read back, because a part of the schema that is ignored here is not enforced there.
