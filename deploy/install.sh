@@ -18,13 +18,15 @@ mkdir -p build
 exec 9>build/install.lock
 if command -v flock >/dev/null; then flock 9; fi
 
-wanted=$(cat pyproject.toml deploy/constraints.txt deploy/overrides.txt "$0" | "$python" -c \
+wanted=$({ pwd; cat pyproject.toml deploy/*.txt deploy/install.sh; } | "$python" -c \
   'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())')
 stamp=.venv/.installed-$(printf %s "$extras" | tr , -)
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
+for found in "$stamp"*; do # an installation with more extras will do
+  if [ -f "$found" ] && [ "$(cat "$found")" = "$wanted" ]; then exit 0; fi
+done
 
 # A virtual environment that was moved or half made is made anew; its packages are in uv's cache.
-if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
+if ! .venv/bin/pip --version >/dev/null 2>&1; then
   say "Creating .venv"
   "$python" -m venv --clear .venv || {
     say "The venv module does not work here (on Debian and Ubuntu: apt-get install python3.11-venv)."
