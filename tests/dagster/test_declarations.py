@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import yaml
 
 from batch_assets.domain.errors import InvalidSpec
 from resources.grammar import check_grammar, require_grammar
+from resources.job_file.model import JobModel
 from resources.job_file.read import declared_jobs, load_job_spec
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "declaring-a-job.md"
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"category": {"type": "string", "enum": ["card", "other"]}, "urgent": {"type": "boolean"}},
@@ -193,8 +196,6 @@ def test_the_json_schema_of_the_keys_is_valid_for_a_right_one(folder: Folder) ->
     """`dg check yaml` and editors use the JSON Schema of the same model: it accepts what the reader accepts."""
     import jsonschema_rs
 
-    from resources.job_file.model import JobModel
-
     validator = jsonschema_rs.validator_for(JobModel.model_json_schema())
     attributes = yaml.safe_load(folder.defs.read_text())["attributes"]
     validator.validate(attributes)
@@ -222,3 +223,26 @@ def test_a_schema_that_the_engine_cannot_compile(
     ask: Callable[..., Any] = pytest.fail
     monkeypatch.setattr("resources.grammar._ask", ask)  # the second answer comes from the disk
     assert check_grammar(spec.output_schema, cache_dir=tmp_path / "cache").status == "refused"
+
+
+def test_the_document_names_every_key(folder: Folder) -> None:
+    """docs/declaring-a-job.md lists the keys of the model, all of them and no others, and its example loads."""
+    text = DOCUMENT.read_text()
+    told = set(re.findall(r"^\| `([a-z_.]+)` \|", text.split("## Keys")[1].split("## What a mistake")[0], re.MULTILINE))
+    assert told == set(dotted_keys(JobModel.model_json_schema()))
+    defs, prompt = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (schema,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    folder.defs.write_text(defs)
+    folder.prompt.write_text(prompt)
+    folder.schema.write_text(schema)
+    assert load_job_spec(folder.defs).name == "product_reviews"
+
+
+def dotted_keys(schema: dict[str, Any], part: dict[str, Any] | None = None, prefix: str = "") -> Iterator[str]:
+    """Return the names of a model's leaves, e.g. `input.columns.id`."""
+    for name, kind in (part or schema)["properties"].items():
+        reference = kind.get("$ref")
+        if reference is None:
+            yield prefix + name
+        else:
+            yield from dotted_keys(schema, schema["$defs"][reference.rpartition("/")[2]], f"{prefix}{name}.")

@@ -75,7 +75,12 @@ def test_dagster_cloud_yaml(project: ScratchProject) -> None:
     ("file", "old", "new", "told"),
     [
         ("defs.yaml", "shard_size: 10", "shards: 10", ("dg", "check", "yaml", "defs.yaml:17", "shards")),
-        ("defs.yaml", "max_tokens: 100", "max_tokens: -1", ("dg", "check", "yaml", "defs.yaml:16", "less than the minimum")),
+        (
+            "defs.yaml",
+            "max_tokens: 100",
+            "max_tokens: -1",
+            ("dg", "check", "yaml", "defs.yaml:16", "less than the minimum"),
+        ),
         ("defs.yaml", "shard_size: 10", "shards: 10", ("dg", "check", "defs", "defs.yaml:17", "shards")),
         ("prompt.yaml", "system", "systems", ("dg", "check", "defs", "prompt.yaml:1: systems", "unknown key")),
     ],
