@@ -4,10 +4,11 @@
         --sample batch_assets/defs/support_tickets/sample.jsonl [--banking support_small.parquet]
 
 Every shape is graded on the category alone: the prompt is followed by the beginning of an answer, and the engine picks
-the likeliest of the eight categories there, at one token a record. The declared prompt is then run with its whole
-schema, with the category first (as declared) and last. Prompt shapes were looked at on the sample, so its figures
-flatter; `--banking` is the check on text that others wrote: a Parquet file with the columns text, label and source,
-whose rows of source banking77 are mapped to our categories, ambiguous intents left out.
+the likeliest of the eight categories' first tokens there. That is quick and close, but not equal to a whole answer:
+under the schema's grammar an answer may also spell a category with other tokens. The declared prompt is therefore run
+with its whole schema as well, with the category first (as declared) and last. Prompt shapes were looked at on the
+sample, so its figures flatter; `--banking` is the check on text that others wrote: a Parquet file with the columns
+text, label and source, whose rows of source banking77 are mapped to our categories, ambiguous intents left out.
 """
 
 from __future__ import annotations

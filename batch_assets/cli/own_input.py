@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from batch_assets.domain.errors import InvalidSpec, UserError
+from batch_assets.domain.errors import InputError, InvalidSpec, UserError
 from batch_assets.domain.spec import InputColumns, InputSpec, JobSpec
 
 ID_TYPES = ("string", "integer")
+COLUMNS_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +48,13 @@ def with_own_input(spec: JobSpec, own: OwnInput, present: Sequence[str]) -> tupl
         present: the columns that the input has.
 
     Raises:
-        UserError: an option cannot work, or the prompt needs a column that the input does not have.
+        UserError: an option cannot work, or the id, the text or the prompt needs a column that the input does not have.
     """
     if own.id_type not in (None, *ID_TYPES):
         raise UserError(f"--id-type: must be one of {', '.join(ID_TYPES)}, is {own.id_type!r}")
     declared = spec.input.columns
+    _check_present(own.id_column or declared.id, "--id-column", own, present)
+    _check_present(own.text_column or declared.text, "--text-column", own, present)
     columns, notes = _columns(declared, own, present)
     changed = InputSpec(
         uri=own.uri or spec.input.uri,
@@ -62,6 +65,14 @@ def with_own_input(spec: JobSpec, own: OwnInput, present: Sequence[str]) -> tupl
         return replace(spec, input=changed), notes
     except InvalidSpec as error:
         raise InvalidSpec(f"{error} (the job's prompt uses it; your input lacks it, or --carry does)") from None
+
+
+def _check_present(name: str, option: str, own: OwnInput, present: Sequence[str]) -> None:
+    """JSON lines may lack any key, so a snapshot of them cannot refuse one: every record would be a dead letter."""
+    if present and name not in present:
+        place = f"{own.uri}: " if own.uri else ""
+        there = ", ".join(repr(column) for column in present[:COLUMNS_SHOWN])
+        raise InputError(f"{place}has no column {name!r} ({option} names it); it has {there}")
 
 
 def _columns(declared: InputColumns, own: OwnInput, present: Sequence[str]) -> tuple[InputColumns, list[str]]:

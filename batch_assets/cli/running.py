@@ -8,6 +8,7 @@ from typing import Any
 
 from batch_assets.cli.child_output import child_output_to
 from batch_assets.cli.exits import NotDone
+from batch_assets.cli.one_at_a_time import alone
 from batch_assets.cli.output import note, say
 from batch_assets.cli.own_input import OwnInput
 from batch_assets.cli.progress_line import ProgressLine
@@ -61,6 +62,11 @@ def run_wish(wish: Wish) -> dict[str, Any]:
         GateRefused: a check stands against publishing.
     """
     work = _resolve(wish)
+    with alone(work.platform.settings.data_dir, work.version):
+        return _run(work, wish)
+
+
+def _run(work: _Work, wish: Wish) -> dict[str, Any]:
     _take_up(work, resume=wish.resume)
     before = counts_of(work.platform, work.version)
     _check_shards(wish.shards, before.shards_total, work.version)

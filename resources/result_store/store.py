@@ -18,7 +18,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from batch_assets.domain.canonical import digest_of_bytes
 from batch_assets.domain.errors import InvalidKey, InvalidSettings, ObjectConflict, ObjectMissing, StoreUnavailable
 from batch_assets.domain.ports import ObjectInfo
-from resources.result_store.aws import check_bucket, open_bucket, resolve
 from resources.result_store.config import S3Config
 from resources.result_store.keys import checked_folder, checked_key
 from resources.result_store.local import create_file, prepare_folder
@@ -173,6 +172,9 @@ def _open_folder(path: str) -> ObstoreResultStore:
 
 
 def _open_bucket(bucket: str, prefix: str, s3: S3Config | None, retry_for_s: float) -> ObstoreResultStore:
+    # boto3 takes as long to import as everything else that a look at a local store needs.
+    from resources.result_store.aws import check_bucket, open_bucket, resolve  # noqa: PLC0415
+
     if not bucket:
         raise InvalidSettings("result store s3://: it names no bucket; write s3://bucket/prefix")
     try:

@@ -36,5 +36,6 @@ def test_make_ui_serves_the_instance(tmp_path: Path) -> None:
         data = answer.json()["data"]
     finally:
         _stop_tree(process.pid)
+        process.wait()
     assert str(tmp_path / "data" / "dagster_home") in data["instance"]["info"]
     assert data["workspaceOrError"]["locationEntries"] == [{"name": "batch_assets", "loadStatus": "LOADED"}]

@@ -20,7 +20,11 @@ COLUMNS = ("--id-column", "no", "--text-column", "body")
         (("run", "v-000000000000"), "v-000000000000"),
         (("run", "--input", "nothing.csv"), "nothing.csv"),
         (("register", "--input", "own.txt", *COLUMNS), "own.txt"),
-        (("register", "--input", "own.csv", "--id-column", "nr"), "has no column 'nr'; it has 'no'"),
+        (
+            ("register", "--input", "own.csv", "--id-column", "nr"),
+            "own.csv: has no column 'nr' (--id-column names it); it has 'no'",
+        ),
+        (("register", "--id-column", "nr"), "has no column 'nr'"),
         (("register", "--input", "own.csv", *COLUMNS, "--carry", "lang"), "'lang'"),
         (("register", "--input", "empty.csv", *COLUMNS), "no records"),
         (("register", "--input", "broken.parquet", *COLUMNS), "broken.parquet"),

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from batch_assets.cli.own_input import OwnInput, with_own_input
-from batch_assets.domain.errors import InvalidSpec, UserError
+from batch_assets.domain.errors import InputError, InvalidSpec, UserError
 from batch_assets.domain.spec import DecodingSpec, InputColumns, InputSpec, JobSpec, ModelSpec, PromptSpec, version_name
 
 DIGEST = "sha256:" + "0" * 64
@@ -47,6 +47,15 @@ def test_access_labels_under_another_name() -> None:
     )
     assert changed.input.columns.access == "groups"
     assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("own", "said"), [(OwnInput(id_column="nr"), "'nr'.*--id-column"), (OwnInput(), "'text'.*--text")]
+)
+def test_an_id_or_text_that_is_not_there(own: OwnInput, said: str) -> None:
+    """JSON lines without the named key made 200 dead letters and a published, empty release: exit 0."""
+    with pytest.raises(InputError, match=f"has no column {said}"):
+        with_own_input(spec(), own, ["record_id", "body"])
 
 
 def test_named_columns_are_taken_at_their_word() -> None:

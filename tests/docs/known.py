@@ -22,6 +22,8 @@ RUN = (
     ".venv/bin/batch-assets worker v-3f2a9c1b0d4e",
     ".venv/bin/dg check yaml",
     ".venv/bin/dg check defs",
+    ".venv/bin/batch-assets simulate --published-draws",
+    ".venv/bin/batch-assets simulate --world 17",
 )
 
 # Run by a test of its own, because it needs the real model, a server, or is the test command itself.
