@@ -32,9 +32,7 @@ class Settings(BaseSettings):
     part_records_max: int = Field(400, ge=1, description="a part is committed at this many records ...")
     part_interval_s: float = Field(5, gt=0, description="... or when its oldest record has waited this long")
     drain_s: float = Field(10, gt=0, description="budget from a notice to exit, finished in-flight records included")
-    notice: Literal["", "aws", "gce"] = Field(
-        "", description="whose spot notice to watch, beside SIGTERM"
-    )
+    notice: Literal["", "aws", "gce"] = Field("", description="whose spot notice to watch, beside SIGTERM")
     notice_url: str = Field("", description="metadata server, default: the cloud's own address")
     notice_interval_s: float = Field(5, gt=0, description="how often the metadata server is asked")
     engine_restarts_max: int = Field(16, ge=0, description="engine deaths in a row without an answer in between")

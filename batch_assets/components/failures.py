@@ -16,6 +16,6 @@ def plain_failures() -> Iterator[None]:
     try:
         yield
     except ShardCancelled as error:
-        raise dg.Failure(f"{error}; `batch-assets resume` undoes it", allow_retries=False) from error
+        raise dg.Failure(str(error), allow_retries=False) from error
     except BatchError as error:
         raise dg.Failure(f"{type(error).__name__}: {error}", allow_retries=False) from error

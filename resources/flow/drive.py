@@ -58,7 +58,7 @@ def drive(
             if len(done) == len(watch.rows):
                 return watch.rows
             if watch.cancelled:
-                raise ShardCancelled(f"version {version} was cancelled; `batch-assets run` with --resume takes it up")
+                raise ShardCancelled(f"{version} was cancelled; `batch-assets run {version} --resume` goes on with it")
             fleet.tend(watch.settled)
             if fleet.has_idle and clock.monotonic_s() - woken_s > WAKE_PAUSE_S:
                 woken_s = clock.monotonic_s()
