@@ -34,6 +34,7 @@ class Committer:
         *,
         lease_ttl_s: float,
         waiting_max: int = 4,
+        duck: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._store = store
         self._table = table
@@ -43,7 +44,7 @@ class Committer:
         self._lease_ttl_s = lease_ttl_s
         self._waiting_max = waiting_max
         self._futures: deque[Future[None]] = deque()
-        self._duck = duckdb.connect()
+        self._duck = duck if duck is not None else duckdb.connect()
         self.finished: deque[OpenShard] = deque()
 
     def flush(self, shard: OpenShard) -> None:

@@ -44,6 +44,11 @@ class EngineKeeper:
         return len(self._in_flight)
 
     @property
+    def has_engine(self) -> bool:
+        """Whether an engine stands: the next request builds one otherwise, which takes minutes for a real model."""
+        return self._engine is not None
+
+    @property
     def suspecting(self) -> bool:
         """Whether suspects are being rerun: nothing else is asked meanwhile."""
         return len(self._suspects) > 0

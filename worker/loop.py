@@ -185,9 +185,11 @@ class Worker:
             log.warning("shard %05d was lost while it was opened: %s", lease.shard, error)
             return True
         except BatchError:
-            # Nothing was written under this lease that an earlier one had not: the counts stay as they were.
-            row = self._tools.table.shards(lease.version)[lease.shard]
-            self._tools.table.release(lease, results=row.results, dead_letters=row.dead_letters)
+            # Nothing was written under this lease that an earlier one had not: the counts stay as they were. A release
+            # that fails (its answer may be lost, and the retry finds the lease gone) must not hide why it was needed.
+            with contextlib.suppress(BatchError):
+                row = self._tools.table.shards(lease.version)[lease.shard]
+                self._tools.table.release(lease, results=row.results, dead_letters=row.dead_letters)
             raise
         log.info("shard %05d open, epoch %d", lease.shard, lease.epoch)
         self._open.append(shard)
@@ -248,6 +250,8 @@ class Worker:
         """Commit parts that are due, and finish shards with nothing left to ask."""
         now_s = self._tools.clock.monotonic_s()
         limits = self._limits
+        # A model loads for minutes: what is finished must stand before that, not wait until it is due.
+        engine_gone = not self._tools.keeper.has_engine
         for shard in self._open:
             while shard.unrenderable:
                 row, failure = shard.unrenderable.pop()
@@ -256,7 +260,7 @@ class Worker:
                 continue
             if shard.settled and not self._tools.keeper.suspects_of(shard):
                 self._tools.committer.finish(shard)
-            elif any(
+            elif engine_gone or any(
                 buffer.due(records_max=limits.part_records_max, interval_s=limits.part_interval_s, now_s=now_s)
                 for buffer in (shard.results, shard.dead)
             ):
@@ -267,7 +271,8 @@ class Worker:
         finished = self._tools.committer.finished
         while finished:
             shard = finished.popleft()
-            self._open.remove(shard)
+            if shard in self._open:  # else a renewal found it done before the completion's answer came: let go as lost
+                self._open.remove(shard)
             log.info("shard %05d done", shard.number)
         for shard in list(self._open):
             if shard.cancelled and not shard.lost:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
-import pyarrow.parquet as pq
 
 from batch_assets.domain.lease import Lease
 from resources.platform import Platform
 from resources.prompting.renderer import Renderer
 from resources.registry import RegisteredVersion
+from resources.results.parquet import fetch_parquet
 from resources.results.staging import PartWriter, take_over
 from resources.snapshots.read import SnapshotReader
 from worker.open_shard import OpenShard
@@ -25,10 +23,7 @@ class ShardOpener:
         self._renderer = renderer
         job = entry.spec.name
         self._plan = platform.registry.plan(job, entry.version)
-        refused = pq.read_table(
-            io.BytesIO(platform.store.get(platform.registry.refused_key(job, entry.version))),
-            columns=["shard", "row"],
-        )
+        refused = fetch_parquet(platform.store, platform.registry.refused_key(job, entry.version), ["shard", "row"])
         # Sorted by shard, then row. Arrays, not sets: a plan may refuse millions.
         self._refused_shard = refused.column("shard").to_numpy()
         self._refused_row = refused.column("row").to_numpy()

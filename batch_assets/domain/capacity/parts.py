@@ -5,8 +5,8 @@ What it does differently from the published modes:
 - A part stands every `part_interval_s`. An interruption loses what came since the last part and at most the `window` in
   flight; what stood before is never done again.
 - A worker that wakes from a stall finds its lease gone at its first write, writes nothing, and is idle at once.
-- With `notice`, a reclaimed worker commits what is finished and gives its shard back at once. A stall comes unannounced.
-- With `death_seen_s`, a fleet that sees a worker die ends its lease after so long, instead of waiting for it to run out.
+- With `notice`, a reclaimed worker commits what is finished and gives its shard back at once. Stalls are unannounced.
+- With `death_seen_s`, a fleet that sees a worker die ends its lease after so long, and does not wait until it runs out.
 
 The rest is the published model (a shard that comes back goes to the end of the queue; a worker that finds nothing looks
 again; records count when they are taken), so that modes are compared and not habits. `as_deployed` has the habits of
@@ -72,7 +72,7 @@ class PartsRun:
             self._calendar.at(now_s + self._question.look_again_s, lambda at_s: self._idle(worker, at_s))
 
     def _answer(self, shard: int, records: int, stands_s: float) -> None:
-        """Take records from a shard's work. Nobody else has the shard before it is given back, so it may be done now."""
+        """Take records from a shard's work: now, because nobody else has the shard before it is given back."""
         self._todo[shard] -= records
         if self._question.as_deployed:
             self._calendar.at(stands_s, lambda at_s: self._count(records, at_s))

@@ -33,10 +33,13 @@ class PublishedRun:
     def run(self) -> Answer:
         """Return what it came to."""
         for worker in range(self._question.workers):
-            self._calendar.at(self._question.load_s, lambda now_s, worker=worker: self._idle(worker, now_s))
+            self._start(worker)
         self._calendar.run(horizon_s(self._question), self._look)
         doubled = self._rows - self._question.records if self._question.mode is Mode.SHARD_APPEND else 0
         return Answer(makespan_s=self._makespan_s, lost_gpu_s=self._lost_s, duplicate_rows=doubled)
+
+    def _start(self, worker: int) -> None:
+        self._calendar.at(self._question.load_s, lambda now_s: self._idle(worker, now_s))
 
     def _look(self, now_s: float) -> None:
         """Note the first event at which every record has a result."""

@@ -23,8 +23,9 @@ class Question:
     """One simulated run. Times are seconds, `rate` is records a second of one worker.
 
     `mtbi_s` is a worker's mean time to the next interruption, `stall_share` of which are stalls: the worker stands
-    still for `lease_s` + `stall_extra_s` and then goes on. `part_interval_s`, `window` (records in flight), `notice`,
-    `as_deployed` and `death_seen_s` (see parts.py) are only asked of our mode; `waves` takes half of the workers at once instead of one at a time.
+    still for `lease_s` + `stall_extra_s` and then goes on. `waves` takes half of the workers at once, not one at a
+    time. `part_interval_s`, `window` (records in flight), `notice`, `as_deployed` and `death_seen_s` are only asked of
+    our mode (parts.py says what they do).
     """
 
     mode: Mode
@@ -83,9 +84,10 @@ HORIZON = 20  # times the undisturbed time: what is not done by then will not be
 def horizon_s(question: Question) -> float:
     """Return when a run is given up."""
     sizes = question.shard_records()
-    undisturbed_s = len(sizes) / question.workers * question.overhead_s + (
-        question.records / question.workers + sizes[0]
-    ) / question.rate
+    undisturbed_s = (
+        len(sizes) / question.workers * question.overhead_s
+        + (question.records / question.workers + sizes[0]) / question.rate
+    )
     return HORIZON * (question.load_s + question.lease_s + question.stall_extra_s + undisturbed_s)
 
 
