@@ -46,9 +46,11 @@ class BatchJob(dg.Component):
         spec = load_job_spec(defs_yaml)
         try:
             result_schema(spec)
-            require_grammar(spec, cache_dir=load_settings().data_dir / "cache")
+            verdict = require_grammar(spec, cache_dir=load_settings().data_dir / "cache")
         except InvalidSpec as error:
             raise InvalidSpec(f"{defs_yaml}: {error}") from None
+        for ignored in verdict.warnings:  # the answers are validated against the whole schema anyway
+            dg.get_dagster_logger().warning("%s: output_schema: the grammar ignores: %s", defs_yaml, ignored)
         return cls(spec)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

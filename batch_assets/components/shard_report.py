@@ -19,11 +19,16 @@ from resources.platform import Platform
 
 LOG_INTERVAL_S = 10.0
 POINTS_MAX = 400
+BACKFILL_TAG = "dagster/backfill"
 PLANNED_EVENTS_VARIABLE = "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS"
 
 
 class ShardReport:
-    """Reports of one run. Shards that were finished and reported before this run are not reported again."""
+    """Reports of one run.
+
+    Shards that were finished and reported before are not reported again, unless a backfill asks: it counts a shard that
+    its own run does not report as failed, and everything downstream with it.
+    """
 
     def __init__(self, context: dg.AssetExecutionContext, platform: Platform, *, job: str, version: str) -> None:
         self._context = context
@@ -31,6 +36,7 @@ class ShardReport:
         self._key = version_key(job, version)
         self._job = job
         self._version = version
+        self._done_before = {row.shard for row in platform.table.shards(version) if row.state is ShardState.DONE}
         self._reported = self._reported_before()
         self._latest: Progress | None = None
         self._logged_s = -LOG_INTERVAL_S
@@ -43,9 +49,10 @@ class ShardReport:
             )
 
     def _reported_before(self) -> set[int]:
-        done = {row.shard for row in self._platform.table.shards(self._version) if row.state is ShardState.DONE}
-        known = self._context.instance.get_materialized_partitions(self._key) if done else set()
-        return {shard for shard in done if shard_key(shard) in known}
+        if not self._done_before or BACKFILL_TAG in self._context.run.tags:
+            return set()
+        known = self._context.instance.get_materialized_partitions(self._key)
+        return {shard for shard in self._done_before if shard_key(shard) in known}
 
     def shard(self, row: ShardRow) -> None:
         """Log a finished shard's materialization: its partition turns green now."""
@@ -76,7 +83,7 @@ class ShardReport:
         """
         counts = self._platform.table.counts(self._version)
         metadata = totals_metadata(rows)
-        metadata["shards_already_done"] = len(self._reported)
+        metadata["shards_already_done"] = sum(row.shard in self._done_before for row in rows)
         if self._latest is not None:
             metadata["seconds"] = round(self._latest.elapsed_s, 1)
             metadata["throughput_plot"] = line_plot(self._points, title="records/s", x_label="seconds")

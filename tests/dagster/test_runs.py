@@ -31,6 +31,18 @@ def test_a_range_then_everything_redoes_nothing(world: World) -> None:
     assert world.green == {"00000", "00001", "00002"}
 
 
+def test_a_backfill_is_told_about_every_shard_it_asked_for(world: World) -> None:
+    """A backfill over finished shards called them failed, and never asked for `current`, because no run reported them.
+
+    They are reported again, not answered again.
+    """
+    assert world.run(world.key, first=0, last=1).success
+    result = world.run(world.key, first=0, last=2, tags={"dagster/backfill": "a-backfill"})
+    assert result.success
+    assert sorted(map(str, materializations(result))) == ["00000", "00001", "00002"]
+    assert world.epochs() == [1, 1, 1]
+
+
 def test_shards_turn_green_while_the_run_goes_on(tmp_path: Path) -> None:
     """At some look at the shard table, Dagster already knew some shards of the run in progress, and not all."""
     world = World(tmp_path, records=24, shard_size=4, fake_faults=json.dumps({"latency_s": 0.1}))

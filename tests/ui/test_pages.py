@@ -26,8 +26,7 @@ from tests.ui.services import chromium, dagster
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 JOB = "tickets"
-SHARDS = 10
-LATENCY_S = 0.7
+LATENCY_S = 1.5  # an answer; a shard has four
 SCREENSHOT = ROOT / "docs" / "ui.png"
 
 
@@ -86,10 +85,10 @@ SLOW_ENGINE = "engine: fake\n    max_num_seqs: 1"
 def test_two_shards_turn_green(site: Site) -> None:
     """Two shards chosen on the version's page are answered, and nothing else is."""
     site.pages.open_asset(site.version, "partitions")
-    site.pages.wait_for_count("Missing", SHARDS)
+    site.pages.wait_for_count("Missing", "10")
     site.pages.materialize(["00000", "00001"])
-    site.pages.wait_for_count("Materialized", 2)
-    site.pages.wait_for_count("Missing", SHARDS - 2)
+    site.pages.wait_for_count("Materialized", "2")
+    site.pages.wait_for_count("Missing", "8")
     done = [index for index, state in enumerate(site.states()) if state is ShardState.DONE]
     assert done == [0, 1]
 
@@ -98,7 +97,7 @@ def test_cancelling_the_run_stops_its_workers(site: Site) -> None:
     """Shards turn green while the run goes on; Terminate ends its workers in seconds and gives their leases back."""
     site.pages.open_asset(site.version, "partitions")
     site.pages.materialize()
-    site.pages.wait_for_count("Materialized", 3)
+    site.pages.wait_for_count("Materialized", "[3-9]")
     (run_id,) = site.pages.running()
     workers = site.workers()
     assert workers
@@ -113,8 +112,8 @@ def test_cancelling_the_run_stops_its_workers(site: Site) -> None:
     site.pages.page.get_by_text("Canceled", exact=True).first.wait_for()
     assert ShardState.PENDING in site.states()
     site.pages.open_asset(site.version, "partitions")
-    assert site.pages.count("Missing").is_visible()
-    assert not site.pages.count("Failed").is_visible()
+    site.pages.wait_for_count("Missing", "[1-7]")
+    site.pages.wait_for_count("Failed", "0")
 
 
 def test_the_whole_chain_from_the_graph(site: Site) -> None:
