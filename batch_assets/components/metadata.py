@@ -85,7 +85,8 @@ def preview_metadata(spec: JobSpec, table: pl.LazyFrame) -> Metadata:
     if (column := chart_column(spec)) in wanted:
         counts = table.group_by(column).len().collect()
         named = {str(value): int(count) for value, count in counts.iter_rows()}
-        found[f"{column}_chart"] = bar_chart(named, title=f"results by {column}")
+        if named:
+            found[f"{column}_chart"] = bar_chart(named, title=f"results by {column}")
     return found
 
 

@@ -36,7 +36,7 @@ def version_asset(job: JobSpec, live: LiveVersion) -> dg.AssetsDefinition:
     )
     def version(context: dg.AssetExecutionContext, platform: dg.ResourceParam[Platform]) -> Iterator[dg.Output[None]]:
         shards = chosen_shards(context.partition_keys, context.run.tags.get(SHARDS_TAG))
-        report = ShardReport(context, platform, job=job.name, version=live.version)
+        report = ShardReport(context, platform, shards, job=job.name, version=live.version)
         with plain_failures():
             rows = drive(platform, live.version, shards, on_done=report.shard, on_tick=report.tick)
             report.summary(rows)

@@ -79,6 +79,13 @@ def test_a_complete_run_shows_its_summary_and_its_checks(world: World) -> None:
     for picture in ("throughput_plot", "category_chart"):
         assert metadata[picture].value.startswith("![")
         assert len(metadata[picture].value) < 30_000
+    # The asset's page shows the latest materialization, so the summary is there too.
+    latest = world.instance.get_latest_materialization_event(world.key)
+    assert latest is not None
+    assert latest.asset_materialization is not None
+    shown = latest.asset_materialization.metadata
+    assert shown["run_results"].value == metadata["results"].value
+    assert shown["category_chart"] == metadata["category_chart"]
     for name in ("coverage", "schema"):
         (record,) = world.instance.event_log_storage.get_asset_check_execution_history(
             dg.AssetCheckKey(world.key, name), limit=5

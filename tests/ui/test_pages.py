@@ -138,6 +138,13 @@ def test_the_check_results(site: Site) -> None:
     assert site.pages.page.get_by_text("Failed").count() == 0
 
 
+def test_the_versions_page_shows_the_last_run(site: Site) -> None:
+    """The overview has the run's totals, a preview and both pictures, although each event belongs to one shard."""
+    site.pages.open_asset(site.version, "overview")
+    for key in ("run_records_per_s", "run_output_tokens", "throughput_plot", "category_chart", "preview"):
+        site.pages.page.get_by_text(key, exact=True).first.wait_for()
+
+
 def test_pictures_are_drawn(site: Site) -> None:
     """The category chart of `current` is a picture inside the page's own Markdown, and the browser draws it."""
     site.pages.open_asset("current", "overview")
@@ -151,4 +158,6 @@ def test_pictures_are_drawn(site: Site) -> None:
 
 def _screenshot(site: Site, path: Path) -> None:
     site.pages.open_graph()
-    site.pages.page.screenshot(path=str(path))
+    for word in ("2 / 2 Passed", "100% filled"):
+        site.pages.page.get_by_text(word).first.wait_for()
+    site.pages.page.screenshot(path=str(path), clip={"x": 0, "y": 0, "width": 1400, "height": 720})

@@ -41,7 +41,7 @@ class BoundedLoss(Silent):
             case PartStands(shard=shard, rows=rows):
                 for saved in rows:
                     unsaved.pop((shard, saved["row"]), None)
-                if _oldest_s(unsaved, event.at_s) <= _allowed_s(outlook):
+                if event.at_s >= self._away_until_s and _oldest_s(unsaved, event.at_s) <= _allowed_s(outlook):
                     self._hindered.discard(event.process)
             case Struck(what=what):
                 self._struck(event, what)
