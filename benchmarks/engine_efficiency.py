@@ -142,6 +142,18 @@ def _logged(log: str, text: str) -> datetime:
     return datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007 - differences only
 
 
+def _bare_in_a_child(model: Path, source: Path) -> dict[str, float]:
+    child = subprocess.run(
+        [sys.executable, __file__, "--bare-child", "--input", str(source), "--model", str(model)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result = next(line for line in child.stdout.splitlines() if line.startswith("RESULT "))
+    figures: dict[str, float] = json.loads(result[7:])
+    return figures
+
+
 def main() -> None:
     """Print each run as a JSON line, then the ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -162,15 +174,10 @@ def main() -> None:
         records = pl.read_parquet(arguments.input, columns=["record_id", "text"]).sort("record_id")
         records.head(arguments.records).write_parquet(source)
         rates: dict[str, list[float]] = {"bare": [], "ours": []}
-        for _ in range(arguments.rounds):
-            child = subprocess.run(
-                [sys.executable, __file__, "--bare-child", "--input", str(source), "--model", str(arguments.model)],
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            result = next(line for line in child.stdout.splitlines() if line.startswith("RESULT "))
-            for name, figures in (("bare", json.loads(result[7:])), ("ours", ours(arguments.model, source))):
+        for number in range(arguments.rounds):
+            # Turns: a machine that grows slower or faster meanwhile favours neither.
+            for name in ("bare", "ours") if number % 2 == 0 else ("ours", "bare"):
+                figures = ours(arguments.model, source) if name == "ours" else _bare_in_a_child(arguments.model, source)
                 rates[name].append(figures["records_per_s"])
                 print(json.dumps({"run": name} | {key: round(value, 2) for key, value in figures.items()}), flush=True)
     ratios = [mine / base for mine, base in zip(rates["ours"], rates["bare"], strict=True)]

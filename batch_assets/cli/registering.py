@@ -9,6 +9,7 @@ from batch_assets.cli.output import note, say
 from batch_assets.cli.own_input import OwnInput
 from batch_assets.cli.targets import declared_spec
 from resources.flow import Registration, take_and_register
+from resources.grammar import require_grammar
 from resources.platform import Platform
 
 
@@ -29,7 +30,9 @@ def register_job(job: str | None, own: OwnInput, platform: Platform | None = Non
         ModelDigestMismatch: the model folder is not the pinned one.
     """
     spec, notes = declared_spec(job, own)
-    done = take_and_register(platform or Platform.open(), spec)
+    platform = platform or Platform.open()
+    require_grammar(spec, cache_dir=platform.settings.data_dir / "cache")
+    done = take_and_register(platform, spec)
     found = Registered(job=spec.name, registration=done, notes=(*notes, *done.notes))
     for text in found.notes:
         note(f"note: {text}")

@@ -31,7 +31,7 @@ from resources.snapshots.lines import Lines
 from resources.snapshots.place import SourceFile, open_bytes, stat
 from resources.snapshots.records import Record
 
-FORM = 1  # raised when the converted form changes: copies of another form are not reused
+FORM = 2  # raised when the converted form changes: copies of another form are not reused
 CHUNK_BYTES = 128 << 20
 GROUP_BYTES = 16 << 20
 GROUP_ROWS = 50_000
@@ -39,10 +39,14 @@ GROUP_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """The objects of one source file, and how many of its lines were blank and so no records."""
+    """The objects of one source file, how many of its lines were blank and so no records, and which columns were.
+
+    `blank_columns` are those of id and text that no record has a value of: null or absent in each of them.
+    """
 
     objects: tuple[SnapshotObject, ...]
     blank_lines: int
+    blank_columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,9 @@ def convert(
         )
         for index, chunk in enumerate(manifest["chunks"])
     )
-    return Converted(objects=objects, blank_lines=manifest["blank_lines"])
+    return Converted(
+        objects=objects, blank_lines=manifest["blank_lines"], blank_columns=tuple(manifest["blank_columns"])
+    )
 
 
 def _prefix(file: SourceFile, checksum: str, columns: InputColumns, limit: int | None) -> str:
@@ -114,6 +120,7 @@ def _write_all(
 ) -> dict[str, Any]:
     """Convert and put every chunk; return the manifest."""
     blank_lines = itertools.count()
+    blank_columns = {columns.id, columns.text}
     chunks = []
     try:
         with ExitStack() as opened:
@@ -121,7 +128,7 @@ def _write_all(
             if is_compressed(file.key):
                 stream = opened.enter_context(cast("BinaryIO", gzip.GzipFile(fileobj=stream)))
             lines = Lines(stream)
-            records = _records(file.key, lines, columns, lambda: next(blank_lines))
+            records = _watched(_records(file.key, lines, columns, lambda: next(blank_lines)), columns, blank_columns)
             for index, chunk in enumerate(_chunks(itertools.islice(records, limit), lines, columns)):
                 key = f"{prefix}/rows-{index:05d}.parquet"
                 store.put_if_absent(key, chunk.data)
@@ -130,7 +137,19 @@ def _write_all(
         raise InputError(f"{file.key}: not readable gzip, or cut off: {error}") from None
     except PermissionError as error:
         raise InputError(f"{file.key}: cannot be read ({error.strerror})") from None
-    return {"chunks": chunks, "blank_lines": next(blank_lines)}
+    return {"chunks": chunks, "blank_lines": next(blank_lines), "blank_columns": sorted(blank_columns)}
+
+
+def _watched(records: Iterator[Record], columns: InputColumns, blank: set[str]) -> Iterator[Record]:
+    """Pass records on; take a column out of `blank` when one has a value of it."""
+    for record in records:
+        if blank:
+            blank.difference_update(
+                name
+                for name, value in ((columns.id, record.record_id), (columns.text, record.text))
+                if value is not None
+            )
+        yield record
 
 
 def _records(key: str, lines: Lines, columns: InputColumns, count_blank: Callable[[], object]) -> Iterator[Record]:

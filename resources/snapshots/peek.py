@@ -32,14 +32,24 @@ def column_names(uri: str, s3: S3Config | None) -> tuple[str, ...]:
         InputError: there is nothing at `uri`, or its first file cannot be read.
     """
     for file in list_files(uri, s3):
-        kind = format_of(file.key)
-        if kind is None:
-            continue
-        try:
-            return _names(file, kind, s3)
-        except (OSError, EOFError, zlib.error, ValueError, csv.Error, pa.ArrowException) as error:
-            raise InputError(f"{file.key}: cannot be read as {kind}: {error}") from None
+        if format_of(file.key) is not None:
+            return keys_of(file, s3)
     return ()
+
+
+def keys_of(file: SourceFile, s3: S3Config | None) -> tuple[str, ...]:
+    """Return the columns of one file of a known format; for JSON lines the keys of its first lines.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    kind = format_of(file.key)
+    if kind is None:
+        return ()
+    try:
+        return _names(file, kind, s3)
+    except (OSError, EOFError, zlib.error, ValueError, csv.Error, pa.ArrowException) as error:
+        raise InputError(f"{file.key}: cannot be read as {kind}: {error}") from None
 
 
 def _names(file: SourceFile, kind: Format, s3: S3Config | None) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ from batch_assets.domain.snapshot import Snapshot, SnapshotObject, limit_rows
 from batch_assets.domain.spec import InputSpec
 from resources.result_store.config import S3Config
 from resources.snapshots import parquet
-from resources.snapshots.convert import convert
+from resources.snapshots.convert import Converted, convert
 from resources.snapshots.formats import ENDINGS, Format, format_of
 from resources.snapshots.parquet import Inspected
+from resources.snapshots.peek import keys_of
 from resources.snapshots.place import SourceFile, is_s3, list_files, local_path
 from resources.snapshots.verify import checksum_of
 
@@ -121,12 +122,29 @@ def _take_text(
             break
         left = None if source.limit is None else source.limit - rows
         converted = convert(file, _checksum(file), source.columns, left, store, s3)
+        _require_columns(file, converted, s3)
         objects += converted.objects
         blank_lines += converted.blank_lines
         if not converted.objects:
             empty.append(file.key)
     notes = [f"{blank_lines} blank lines are no records"] if blank_lines else []
     return objects, [*notes, *_empty_note(empty)]
+
+
+def _require_columns(file: SourceFile, converted: Converted, s3: S3Config | None) -> None:
+    """Refuse JSON lines that have no such key, as Parquet and CSV without such a column are refused.
+
+    One record without its id is that record's fault; all of them are the declaration's.
+    """
+    if not converted.blank_columns:
+        return
+    keys = keys_of(file, s3)
+    absent = [name for name in converted.blank_columns if name not in keys]
+    if keys and absent:
+        raise InputError(
+            f"{file.key}: no record has the key {' or '.join(map(repr, absent))}; "
+            f"there are {', '.join(map(repr, keys))} (input.columns names the keys)"
+        )
 
 
 def _each(

@@ -202,3 +202,16 @@ def test_a_file_that_grows_while_it_is_read_is_refused(sources: SourceFolder, mo
     monkeypatch.setattr(convert, "open_bytes", write_meanwhile)
     with pytest.raises(InputError, match=r"a\.jsonl: changed while it was read"):
         sources.take()
+
+
+def test_json_lines_without_the_declared_key_are_refused_by_name(sources: SourceFolder) -> None:
+    """Incident: a typing error in `columns.id` made a million dead letters, and the empty version passed its gates."""
+    sources.write("tickets.jsonl", b'{"id": "1", "text": "a"}\n{"id": "2", "text": "b"}\n')
+    with pytest.raises(InputError, match=r"tickets\.jsonl: no record has the key 'record_id'; there are 'id', 'text'"):
+        sources.take("tickets.jsonl")
+
+
+def test_a_key_that_is_there_but_null_is_each_records_own_fault(sources: SourceFolder) -> None:
+    """Every id null: the records are refused at planning, one by one, with their reason."""
+    sources.write("tickets.jsonl", b'{"record_id": null, "text": "a"}\nnot json\n')
+    assert sources.take("tickets.jsonl").snapshot.rows == 2

@@ -63,6 +63,7 @@ class VllmEngine:
             "max_num_batched_tokens": model.max_num_batched_tokens,
             "enforce_eager": model.enforce_eager,
             "enable_prefix_caching": True,
+            "disable_log_stats": True,  # nobody reads them, and they cost a little at each step
             "seed": spec.decoding.seed,
             "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
         }
