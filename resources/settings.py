@@ -35,7 +35,12 @@ class Settings(BaseSettings):
     notice: Literal["", "aws", "gce"] = Field("", description="whose spot notice to watch, beside SIGTERM")
     notice_url: str = Field("", description="metadata server, default: the cloud's own address")
     notice_interval_s: float = Field(5, gt=0, description="how often the metadata server is asked")
-    engine_restarts_max: int = Field(16, ge=0, description="engine deaths in a row without an answer in between")
+    engine_restarts_max: int = Field(
+        16, ge=0, description="deaths in a row, of an engine or a worker, without an answer in between"
+    )
+    engine_stall_s: float = Field(
+        300, ge=0, description="an engine that gives no token for this long is killed; 0 = never"
+    )
     worker_memory_mb_max: int = Field(0, ge=0, description="recycle a worker at a shard edge past this RSS; 0 = never")
     model_dir: Path | None = Field(None, description="where model folders lie by name; default: the spec's path")
     fake_faults: str = Field("", description="JSON of the fake engine's faults (worker/engine/fake.py), for tests")

@@ -27,6 +27,8 @@ from worker.keeper import EngineKeeper
 from worker.loop import Assignment, Exit, Limits, Tools, Worker
 from worker.notice import NoticeWatcher, open_notice
 from worker.opening import ShardOpener
+from worker.successor import Successor
+from worker.watchdog import Watchdog
 
 log = logging.getLogger("worker")
 
@@ -84,6 +86,10 @@ def _work(arguments: argparse.Namespace, platform: Platform, stop: StopSignal) -
     )
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit") as executor:
         committer = Committer(platform.store, platform.table, spec, executor, lease_ttl_s=settings.lease_ttl_s)
+        window = int(spec.model.max_num_seqs * IN_FLIGHT_SHARE)
+        successor = Successor(
+            platform.table, committer, keeper, window=window, part_records_max=settings.part_records_max
+        )
         worker = Worker(
             Assignment(worker=arguments.worker, version=arguments.version, spec=spec, shards=arguments.shards),
             Tools(
@@ -92,12 +98,13 @@ def _work(arguments: argparse.Namespace, platform: Platform, stop: StopSignal) -
                 answers=AnswerReader(spec, arguments.version, entry.snapshot),
                 committer=committer,
                 keeper=keeper,
+                successor=successor,
                 clock=platform.clock,
                 stop=stop,
                 memory_mb=resident_mb,
             ),
             Limits(
-                window=int(spec.model.max_num_seqs * IN_FLIGHT_SHARE),
+                window=window,
                 part_records_max=settings.part_records_max,
                 part_interval_s=settings.part_interval_s,
                 lease_ttl_s=settings.lease_ttl_s,
@@ -112,11 +119,14 @@ def _work(arguments: argparse.Namespace, platform: Platform, stop: StopSignal) -
             ttl_s=settings.lease_ttl_s,
             interval_s=settings.heartbeat_interval_s,
         )
+        watchdog = Watchdog(lambda: keeper.pulse, clock=platform.clock, stall_s=settings.engine_stall_s)
         heartbeat.start()
+        watchdog.start()
         try:
             return worker.run()
         finally:
             heartbeat.stop()
+            watchdog.stop()
             keeper.close()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 from batch_assets.domain.attempt import EngineCrash, RecordFailure, Refused, Verdict, decide
@@ -23,6 +23,7 @@ from worker.commits import Committer
 from worker.drain import StopSignal
 from worker.keeper import EngineKeeper
 from worker.open_shard import OpenShard, Prepared
+from worker.successor import Successor, charge
 
 log = logging.getLogger("worker")
 
@@ -69,6 +70,7 @@ class Tools:
     answers: AnswerReader
     committer: Committer
     keeper: EngineKeeper
+    successor: Successor
     clock: Clock
     stop: StopSignal
     memory_mb: Callable[[], float]
@@ -140,8 +142,13 @@ class Worker:
         """Keep the engine full: suspects alone if there are any, else retries, then new records, then a new shard."""
         keeper = self._tools.keeper
         if keeper.suspecting:
-            for shard, prepared, refused in keeper.ask_suspects():
-                self._fail(shard, prepared, refused, None)
+            if not keeper.in_flight:
+                self._ask_suspects()
+            return
+        suspected = next((shard for shard in self._open if shard.suspicion and not shard.lost), None)
+        if suspected is not None:
+            for prepared, refused in self._tools.successor.ask(suspected, self._open):
+                self._fail(suspected, prepared, refused, None)
             return
         while keeper.in_flight < self._limits.window:
             found = self._next()
@@ -153,13 +160,28 @@ class Worker:
             except Refused as error:
                 self._fail(owner, record, error, None)
 
+    def _ask_suspects(self) -> None:
+        keeper = self._tools.keeper
+        if keeper.wants_witness:
+            shards = [shard for shard in self._open if not shard.lost and not shard.cancelled]
+            for shard in shards:
+                witness = shard.witness(keeper.deaths)
+                if witness is not None:
+                    try:
+                        keeper.ask_witness(shard, witness)
+                    except Refused as error:
+                        self._fail(shard, witness, error, None)
+                    return
+        for shard, prepared, refused in keeper.ask_suspects():
+            self._fail(shard, prepared, refused, None)
+
     def _next(self) -> tuple[OpenShard, Prepared] | None:
         while True:
             for shard in self._open:
-                prepared = None if shard.lost or shard.cancelled else shard.next()
+                prepared = None if shard.lost or shard.cancelled or shard.suspicion else shard.next()
                 if prepared is not None:
                     return shard, prepared
-            if not self._claim():
+            if not self._claim() or any(shard.suspicion for shard in self._open):
                 return None
 
     def _claim(self) -> bool:
@@ -192,16 +214,21 @@ class Worker:
                 self._tools.table.release(lease, results=row.results, dead_letters=row.dead_letters)
             raise
         log.info("shard %05d open, epoch %d", lease.shard, lease.epoch)
+        self._tools.successor.suspect(shard)
+        for prepared in shard.take_condemned(self._assignment.spec.limits.attempts_max):
+            self._bury(shard, prepared, EngineCrash("each worker that asked it alone died"), None)
         self._open.append(shard)
         return True
 
     def _step(self) -> None:
         """Advance the engine once and take in what came back."""
-        done, killers = self._tools.keeper.step()
-        for shard, prepared, output in done:
+        stepped = self._tools.keeper.step()
+        for shard, prepared, output in stepped.answered:
             self._take(shard, prepared, output)
-        for shard, prepared in killers:
-            self._fail(shard, prepared, EngineCrash("the engine died with this record alone in flight"), None)
+        self._count_losses(stepped.lost)
+        if stepped.killer is not None:
+            crash = EngineCrash("the engine died, or stood still, with this record alone in flight")
+            self._fail(*stepped.killer, crash, None)
         self._commit_due()
 
     def _take(self, shard: OpenShard, prepared: Prepared, output: EngineOutput) -> None:
@@ -212,30 +239,35 @@ class Worker:
         except RecordFailure as failure:
             self._fail(shard, prepared, failure, output)
             return
-        tries = shard.tries(prepared.row.row)
+        tries = self._tools.successor.cleared(shard, prepared)
         row = self._tools.answers.result(shard.lease, prepared.row, output, answer, tries, self._tools.clock.wall_s())
         shard.results.add(row, self._tools.clock.monotonic_s())
 
     def _fail(self, shard: OpenShard, prepared: Prepared, failure: RecordFailure, output: EngineOutput | None) -> None:
         """Decide after a failed try: again, again under the larger limit, or a dead letter."""
         row = prepared.row.row
-        tries = replace(shard.tries(row), own=shard.tries(row).own + 1)
-        shard.charged(row, tries)
+        tries = shard.tries_before(row).failed(failure)
+        shard.charged({row: tries})
         spec = self._assignment.spec
         has_larger = spec.decoding.max_tokens_retry is not None and not prepared.larger
         verdict = decide(failure, tries.own, attempts_max=spec.limits.attempts_max, has_larger_limit=has_larger)
         if verdict is Verdict.BURY:
             self._bury(shard, prepared.row, failure, output)
             return
-        try:
-            self._tools.table.charge(shard.lease, row, tries)
-        except LeaseLost as error:
-            shard.lost = str(error)
+        if not charge(self._tools.table, shard, {row: tries}):
             return
         if isinstance(failure, EngineCrash):
             self._tools.keeper.again(shard, prepared)
         else:
             shard.again(prepared, larger=verdict is Verdict.RETRY_LARGER)
+
+    def _count_losses(self, lost: Sequence[tuple[OpenShard, Prepared]]) -> None:
+        """Count a try that infrastructure took from each record; it is nobody's own fault."""
+        for shard in self._open:
+            rows = [prepared.row.row for owner, prepared in lost if owner is shard]
+            tries = {row: shard.tries_before(row).lost() for row in rows}
+            shard.charged(tries)
+            charge(self._tools.table, shard, tries)
 
     def _bury(self, shard: OpenShard, row: SourceRow, failure: RecordFailure, output: EngineOutput | None) -> None:
         log.warning(
@@ -294,14 +326,20 @@ class Worker:
 
     def _let_go(self, shard: OpenShard) -> None:
         """Commit what a shard has and give its lease back."""
-        self._tools.keeper.drop(shard)
+        dropped = self._tools.keeper.drop(shard)
         self._tools.committer.flush(shard)
         self._tools.committer.wait()
         if shard in self._tools.committer.finished:
             return
+        self._count_losses([(shard, prepared) for prepared in dropped])
         self._open.remove(shard)
         try:
-            self._tools.table.release(shard.lease, results=shard.committed_results, dead_letters=shard.committed_dead)
+            self._tools.table.release(
+                shard.lease,
+                results=shard.committed_results,
+                dead_letters=shard.committed_dead,
+                suspicious=shard.suspicion is not None,
+            )
         except LeaseLost as error:
             log.warning("shard %05d was lost before its release: %s", shard.number, error)
         else:

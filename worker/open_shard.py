@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from batch_assets.domain.attempt import InvalidText, RecordFailure, Tries
+from batch_assets.domain.attempt import EngineCrash, InvalidText, RecordFailure, Tries
 from batch_assets.domain.lease import Lease
 from batch_assets.domain.plan import Shard
 from resources.prompting.renderer import Renderer
@@ -25,6 +24,14 @@ class Prepared:
     row: SourceRow
     prompt_token_ids: list[int]
     larger: bool = False
+
+
+@dataclass(slots=True)
+class Suspicion:
+    """After an unclean end: the first `left` records that are asked may have killed a worker; `group` go at once."""
+
+    left: int
+    group: int
 
 
 @dataclass(slots=True)
@@ -76,15 +83,15 @@ class OpenShard:
         self.finishing = False
         self.lost = ""
         self.cancelled = False
+        self.suspicion: Suspicion | None = None
+        self.charged_ahead: dict[int, Tries] = {}
         self._tries = tries
         self._renderer = renderer
         self._field_names = field_names
         # Longest first: a straggler at the end of a run would leave the engine half empty. Stable, so the order is
         # the same for every owner: who comes next knows what its predecessor had in flight.
-        ordered = sorted(rows, key=lambda row: -len(row.text).bit_length())
-        self._unread: Iterator[SourceRow] = iter(ordered)
+        self._unread = deque(sorted(rows, key=lambda row: -len(row.text).bit_length()))
         self._ready: deque[Prepared] = deque()
-        self._exhausted = not ordered
         self.unrenderable: list[tuple[SourceRow, RecordFailure]] = []
 
     @property
@@ -101,6 +108,27 @@ class OpenShard:
         if not self._ready:
             self._refill()
         return self._ready.popleft() if self._ready else None
+
+    def witness(self, turn: int) -> Prepared | None:
+        """Take out a record that is no suspect from the far end, another one at each turn; None if there is none."""
+        suspects = self.suspicion.left if self.suspicion else 0
+        while (unsuspected := len(self._unread) - max(0, suspects - len(self._ready))) > 0:
+            place = -1 - turn % unsuspected
+            row = self._unread[place]
+            del self._unread[place]
+            if prepared := self._prepare([row]):
+                return prepared[0]
+        return None
+
+    def take_condemned(self, attempts_max: int) -> list[SourceRow]:
+        """Take out the records that killed a worker as often as is borne; nobody was left to bury them."""
+        killers = {
+            row for row, tries in self._tries.items() if tries.own >= attempts_max and tries.failure == EngineCrash.name
+        }
+        found = [row for row in self._unread if row.row in killers] if killers else []
+        if found:
+            self._unread = deque(row for row in self._unread if row.row not in killers)
+        return found
 
     def again(self, prepared: Prepared, *, larger: bool = False) -> None:
         """Ask a record again, before new ones."""
@@ -122,16 +150,22 @@ class OpenShard:
         """Return a record's failed tries so far."""
         return self._tries.get(row, Tries())
 
-    def charged(self, row: int, tries: Tries) -> None:
-        """Note a record's failed tries."""
+    def charged(self, tries: Mapping[int, Tries]) -> None:
+        """Note records' failed tries."""
+        self._tries.update(tries)
+
+    def charge_ahead(self, row: int, tries: Tries) -> None:
+        """Note a try before it is made, should nobody be left to note it afterwards."""
+        self.charged_ahead[row] = self.tries(row)
         self._tries[row] = tries
 
+    def tries_before(self, row: int) -> Tries:
+        """Return a record's failed tries without one that was charged ahead, which is forgotten: it has ended."""
+        return self.charged_ahead.pop(row, None) or self.tries(row)
+
     def _refill(self) -> None:
-        while not self._ready and not self._exhausted:
-            rows = list(itertools.islice(self._unread, LOOKAHEAD))
-            if not rows:
-                self._exhausted = True
-                return
+        while not self._ready and self._unread:
+            rows = [self._unread.popleft() for _ in range(min(LOOKAHEAD, len(self._unread)))]
             self._ready.extend(self._prepare(rows))
 
     def _prepare(self, rows: list[SourceRow]) -> list[Prepared]:

@@ -14,7 +14,7 @@ PermanentFailure   dead at once
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -131,15 +131,28 @@ FAILURE_NAMES: tuple[str, ...] = tuple(sorted({leaf.name for leaf in RecordFailu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tries:
-    """What one record has behind it: tries that were its own fault, and tries lost to infrastructure."""
+    """What one record has behind it: tries that were its own fault, and tries lost to infrastructure.
+
+    `failure` is the class of the newest own failure. A record that is asked alone because it may have killed a worker
+    is charged an `engine_crash` before it is asked, and given it back when it answers.
+    """
 
     own: int = 0
     infrastructure: int = 0
+    failure: str = ""
 
     @property
     def attempts(self) -> int:
         """The number that provenance shows for a result: all failed tries and the one that succeeded."""
         return self.own + self.infrastructure + 1
+
+    def failed(self, failure: RecordFailure) -> Tries:
+        """Return what stands after one more own failure."""
+        return replace(self, own=self.own + 1, failure=failure.name)
+
+    def lost(self) -> Tries:
+        """Return what stands after one more try that infrastructure took."""
+        return replace(self, infrastructure=self.infrastructure + 1)
 
 
 class Verdict(StrEnum):

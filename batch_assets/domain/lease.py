@@ -145,8 +145,30 @@ def renew(
     return replace(row, expires_at_s=now_s + ttl_s, results=results, dead_letters=dead_letters)
 
 
-def release(row: ShardRow, lease: Lease, *, results: int, dead_letters: int, cancelled: bool) -> ShardRow:
-    """Give a live lease back: claimable at once, or cancelled if the version is. A clean end resets the suspicion.
+def absolve(row: ShardRow, lease: Lease) -> ShardRow:
+    """Note that the suspects of earlier unclean ends are answered: the next unclean end is the first again.
+
+    Raises:
+        LeaseLost: the epoch is not the live one.
+    """
+    check_live(row, lease)
+    return replace(row, unclean_ends=0)
+
+
+def expire(row: ShardRow, *, worker: str, now_s: float) -> ShardRow:
+    """End the lease of a worker that is known to be dead: claimable now, and an unclean end when it is claimed.
+
+    A worker that lives after all is fenced like any other that overslept.
+    """
+    return replace(row, expires_at_s=now_s) if row.state is ShardState.LEASED and row.worker == worker else row
+
+
+def release(
+    row: ShardRow, lease: Lease, *, results: int, dead_letters: int, cancelled: bool, suspicious: bool = False
+) -> ShardRow:
+    """Give a live lease back: claimable at once, or cancelled if the version is.
+
+    A clean end resets the suspicion, unless suspects of an earlier unclean end are still unanswered (`suspicious`).
 
     Raises:
         LeaseLost: the epoch is not the live one.
@@ -158,7 +180,7 @@ def release(row: ShardRow, lease: Lease, *, results: int, dead_letters: int, can
         state=state,
         worker=None,
         expires_at_s=None,
-        unclean_ends=0,
+        unclean_ends=row.unclean_ends if suspicious else 0,
         results=results,
         dead_letters=dead_letters,
     )

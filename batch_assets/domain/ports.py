@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -137,8 +137,19 @@ class ShardTable(Protocol):
         """
         ...
 
-    def release(self, lease: Lease, *, results: int, dead_letters: int) -> None:
-        """Give a live lease back: claimable at once (or cancelled, if the version is). Raises as `renew`."""
+    def release(self, lease: Lease, *, results: int, dead_letters: int, suspicious: bool = False) -> None:
+        """Give a live lease back: claimable at once (or cancelled, if the version is). Raises as `renew`.
+
+        With `suspicious`, the count of unclean ends stays: not all of their suspects are answered.
+        """
+        ...
+
+    def absolve(self, lease: Lease) -> None:
+        """Reset the unclean ends of a shard whose suspects are answered. Raises as `renew`."""
+        ...
+
+    def expire(self, version: str, worker: str, *, now_s: float | None = None) -> int:
+        """End the leases of a worker that is known to be dead, uncleanly; return how many there were."""
         ...
 
     def complete(self, lease: Lease, outcome: Outcome, *, now_s: float | None = None) -> None:
@@ -161,8 +172,8 @@ class ShardTable(Protocol):
         """Return a version's totals, or None if it is not registered."""
         ...
 
-    def charge(self, lease: Lease, row: int, tries: Tries) -> None:
-        """Keep what a record's failed tries count to now. `row` is the record's place in its shard.
+    def charge(self, lease: Lease, tries: Mapping[int, Tries]) -> None:
+        """Keep what records' failed tries count to now, by their places in the shard: all of them, or none.
 
         Raises:
             LeaseLost: the epoch is not live (what a fenced worker counted does not count).
@@ -204,7 +215,16 @@ class EngineOutput:
 
 
 class Engine(Protocol):
-    """A continuous-batching engine driven by one thread."""
+    """A continuous-batching engine driven by one thread; `tokens_moved` and `kill` are for a watchdog's."""
+
+    @property
+    def tokens_moved(self) -> int:
+        """Tokens that the engine has given so far: liveness is this number growing while requests are in flight."""
+        ...
+
+    def kill(self, reason: str) -> None:
+        """End the engine from another thread: a `step` that waits in it, and any later call, raises `EngineDead`."""
+        ...
 
     def submit(self, request: EngineRequest) -> None:
         """Add a request.

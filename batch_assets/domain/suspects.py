@@ -2,7 +2,13 @@
 
 An engine that died with W records in flight makes those W suspects. Nobody is charged for dying in company. A group
 that dies is split; a group of one that dies is the killer, and is charged. So one poison record costs at most
-log2(W) deaths until it is alone, and `attempts_max` deaths alone.
+log2(W) deaths until it is alone, and `attempts_max` deaths alone. Before a suspect is asked alone, the engine answers a
+witness, a record that nobody suspects: where a machine is broken the witness dies, and nobody is charged.
+
+The same holds when the whole worker dies: the order in which a shard's records are asked is the same for every owner,
+and the shard table counts the leases that ended uncleanly. A successor asks the first unanswered records in groups of
+half its predecessor's size and commits each group before the next: those in flight at a death are always the first
+unanswered ones.
 """
 
 from __future__ import annotations
@@ -45,6 +51,16 @@ class Suspects(Generic[Record]):
         if group:
             self._waiting.insert(0, list(group))
 
+    def add_last(self, group: Sequence[Record]) -> None:
+        """Put a group behind all others."""
+        if group:
+            self._waiting.append(list(group))
+
+    @property
+    def next_is_alone(self) -> bool:
+        """Whether the next group is a single suspect, to be charged if the engine dies of it."""
+        return not self._running and bool(self._waiting) and len(self._waiting[0]) == 1
+
     def next_group(self) -> tuple[Record, ...]:
         """Return the next group to put in flight, once the running one has come back; empty if there is none now."""
         if self._running or not self._waiting:
@@ -68,3 +84,21 @@ class Suspects(Generic[Record]):
         yield from self._running
         for group in self._waiting:
             yield from group
+
+
+def suspect_group(unclean_ends: int, *, window: int) -> int:
+    """Return how many suspects are asked at once after so many unclean ends: half as many each time, down to one."""
+    return max(1, window >> unclean_ends)
+
+
+def suspects_after(unclean_ends: int, *, window: int, part_records_max: int) -> int:
+    """Return how many of a shard's first unanswered records may have been in flight when its last lease ended.
+
+    After one unclean end these are the window and, before it, what was answered but not committed yet; after more of
+    them just the group that was in flight.
+    """
+    if unclean_ends == 0:
+        return 0
+    if unclean_ends == 1:
+        return window + part_records_max
+    return suspect_group(unclean_ends - 1, window=window)

@@ -6,16 +6,17 @@ death, and the slot gets a new worker after a pause that grows, as long as recor
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from batch_assets.domain.errors import Permanent
+from batch_assets.domain.errors import BatchError, Permanent
 from batch_assets.domain.plan import format_shards
 from batch_assets.domain.ports import Clock
 
@@ -30,6 +31,7 @@ class _Slot:
 
     number: int
     process: subprocess.Popen[bytes] | None = None
+    worker: str = ""
     log: Path | None = None
     starts: int = 0
     next_start_s: float = 0.0
@@ -47,7 +49,8 @@ class LocalFleet:
         log_dir: folder for one log file a worker.
         clock: for back-off and for the stop budget.
         environment: variables beside this process's own: the settings that the workers must share.
-        deaths_max: deaths of one slot in a row, without a finished record in between, before the fleet gives up.
+        deaths_max: deaths of one slot in a row, without an answered record in between, before the fleet gives up.
+        on_end: called with the name of a worker whose process has ended, however it ended.
     """
 
     def __init__(
@@ -59,7 +62,8 @@ class LocalFleet:
         log_dir: Path,
         clock: Clock,
         environment: Mapping[str, str],
-        deaths_max: int = 5,
+        deaths_max: int,
+        on_end: Callable[[str], object],
     ) -> None:
         self._version = version
         self._shards = shards
@@ -67,6 +71,7 @@ class LocalFleet:
         self._clock = clock
         self._environment = environment
         self._deaths_max = deaths_max
+        self._on_end = on_end
         self._progress_seen = -1
         self._slots = [_Slot(number) for number in range(workers)]
 
@@ -86,7 +91,9 @@ class LocalFleet:
         return [slot.log for slot in self._slots if slot.log is not None]
 
     def tend(self, progress: int) -> None:
-        """Start what should run, note what ended. `progress` is any number that grows as records are finished.
+        """Start what should run, note what ended. `progress` is a number that grows with each answered record.
+
+        Dead letters are no progress: where every worker dies, records must not be given up one after another.
 
         Raises:
             Permanent: a worker ended with 42, or a slot died too often while nothing moved; the message has the end
@@ -124,12 +131,15 @@ class LocalFleet:
                 slot.process.kill()
                 slot.process.wait()
             slot.process = None
+            with contextlib.suppress(BatchError):  # its leases expire by themselves
+                self._on_end(slot.worker)
 
     def _start(self, slot: _Slot) -> None:
         name = f"{os.getpid()}-{slot.number}-{slot.starts}"
+        slot.worker = f"local-{name}"
         self._log_dir.mkdir(parents=True, exist_ok=True)
         slot.log = self._log_dir / f"worker-{self._version}-{name}.log"
-        command = [sys.executable, "-m", "worker", "--version", self._version, "--worker", f"local-{name}"]
+        command = [sys.executable, "-m", "worker", "--version", self._version, "--worker", slot.worker]
         if self._shards is not None:
             command += ["--shards", format_shards(self._shards)]
         # The parent's pid goes along so that a worker whose parent died before it could ask the kernel notices.
@@ -157,6 +167,7 @@ class LocalFleet:
 
     def _ended(self, slot: _Slot, code: int, now_s: float) -> None:
         slot.process = None
+        self._on_end(slot.worker)
         if code == EXIT_DONE:
             slot.finished = True
             return
@@ -165,7 +176,7 @@ class LocalFleet:
         slot.exits.append(code)
         if len(slot.exits) > self._deaths_max:
             raise Permanent(
-                f"worker slot {slot.number} died {len(slot.exits)} times in a row without finishing a record "
+                f"worker slot {slot.number} died {len(slot.exits)} times in a row without answering a record "
                 f"(exits {slot.exits}): {self._tail(slot)}"
             )
         slot.next_start_s = now_s + BACKOFF_S[min(len(slot.exits), len(BACKOFF_S)) - 1]

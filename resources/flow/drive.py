@@ -44,6 +44,9 @@ def drive(
         log_dir=settings.log_dir,
         clock=clock,
         environment=settings.environment(),
+        deaths_max=settings.engine_restarts_max,
+        # A worker that was waited for is dead: nobody needs to wait for its leases to expire.
+        on_end=lambda worker: platform.table.expire(version, worker),
     )
     reported: set[int] = set()
     woken_s = clock.monotonic_s()
@@ -59,7 +62,7 @@ def drive(
                 return watch.rows
             if watch.cancelled:
                 raise ShardCancelled(f"{version} was cancelled; `batch-assets run {version} --resume` goes on with it")
-            fleet.tend(watch.settled)
+            fleet.tend(watch.answered)
             if fleet.has_idle and clock.monotonic_s() - woken_s > WAKE_PAUSE_S:
                 woken_s = clock.monotonic_s()
                 if _claimable(watch.refresh(), clock.wall_s()):
@@ -80,6 +83,7 @@ class _Watch:
         self._shards_done = -1
         self.rows: list[ShardRow] = []
         self.settled = 0
+        self.answered = 0
         self.cancelled = False
         self.refresh()
 
@@ -88,6 +92,7 @@ class _Watch:
         rows = self._table.shards(self._version)
         self.rows = rows if self._chosen is None else [row for row in rows if row.shard in self._chosen]
         self.settled = sum(row.records - row.pending_records for row in self.rows)
+        self.answered = sum(row.results for row in self.rows)
         return self.rows
 
     def look(self) -> None:
@@ -101,6 +106,7 @@ class _Watch:
             self._shards_done = counts.shards_done
         else:
             self.settled = counts.records - counts.pending
+            self.answered = counts.results
 
 
 def _claimable(rows: Sequence[ShardRow], wall_s: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from batch_assets.domain import lease as transitions
@@ -85,13 +85,35 @@ class MemoryShardTable:
             )
             return replace(lease, expires_at_s=now + ttl_s)
 
-    def release(self, lease: Lease, *, results: int, dead_letters: int) -> None:
+    def release(self, lease: Lease, *, results: int, dead_letters: int, suspicious: bool = False) -> None:
         """Give a live lease back; see the port."""
         with self._lock:
             entry, row = self._find(lease)
             entry.rows[lease.shard] = transitions.release(
-                row, lease, results=results, dead_letters=dead_letters, cancelled=entry.cancelled
+                row,
+                lease,
+                results=results,
+                dead_letters=dead_letters,
+                cancelled=entry.cancelled,
+                suspicious=suspicious,
             )
+
+    def absolve(self, lease: Lease) -> None:
+        """Reset the unclean ends of a shard; see the port."""
+        with self._lock:
+            entry, row = self._find(lease)
+            entry.rows[lease.shard] = transitions.absolve(row, lease)
+
+    def expire(self, version: str, worker: str, *, now_s: float | None = None) -> int:
+        """End the leases of a dead worker; see the port."""
+        with self._lock:
+            entry = self._versions.get(version)
+            if entry is None:
+                return 0
+            held = [row for row in entry.rows.values() if row.state is ShardState.LEASED and row.worker == worker]
+            for row in held:
+                entry.rows[row.shard] = transitions.expire(row, worker=worker, now_s=self._now(now_s))
+            return len(held)
 
     def complete(self, lease: Lease, outcome: Outcome, *, now_s: float | None = None) -> None:
         """Finish a shard; see the port."""
@@ -135,12 +157,12 @@ class MemoryShardTable:
             output_tokens=sum(outcome.output_tokens for outcome in outcomes),
         )
 
-    def charge(self, lease: Lease, row: int, tries: Tries) -> None:
-        """Keep what a record's failed tries count to now; see the port."""
+    def charge(self, lease: Lease, tries: Mapping[int, Tries]) -> None:
+        """Keep what records' failed tries count to now; see the port."""
         with self._lock:
             entry, shard_row = self._find(lease)
             transitions.check_live(shard_row, lease)
-            entry.tries.setdefault(lease.shard, {})[row] = tries
+            entry.tries.setdefault(lease.shard, {}).update(tries)
 
     def tries(self, version: str, shard: int) -> dict[int, Tries]:
         """Return the failed tries of a shard's records; see the port."""

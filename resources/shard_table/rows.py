@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
+from batch_assets.domain.attempt import Tries
 from batch_assets.domain.canonical import digest_of
 from batch_assets.domain.lease import Outcome, ShardRow, ShardState
 from batch_assets.domain.plan import Shard
@@ -84,6 +85,11 @@ def _to_outcome(row: RowMapping) -> Outcome | None:
         cached_tokens=row["cached_tokens"],
         output_tokens=row["output_tokens"],
     )
+
+
+def to_tries(row: RowMapping) -> Tries:
+    """Read a record's failed tries."""
+    return Tries(own=row["own"], infrastructure=row["infrastructure"], failure=row["failure"])
 
 
 def to_counts(row: RowMapping) -> VersionCounts:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, insert, select
@@ -17,7 +17,7 @@ from batch_assets.domain.plan import Shard
 from batch_assets.domain.ports import Beat, VersionCounts, WorkerRow
 from resources.shard_table import statements
 from resources.shard_table.retry import retried
-from resources.shard_table.rows import shards_digest, to_counts, to_shard_row, to_values, to_worker_row
+from resources.shard_table.rows import shards_digest, to_counts, to_shard_row, to_tries, to_values, to_worker_row
 from resources.shard_table.tables import SHARD, TRIES, VERSION, WORKER
 
 T = TypeVar("T")
@@ -101,9 +101,9 @@ class SqlShardTable:
 
         return replace(lease, expires_at_s=self._write(work))
 
-    def release(self, lease: Lease, *, results: int, dead_letters: int) -> None:
+    def release(self, lease: Lease, *, results: int, dead_letters: int, suspicious: bool = False) -> None:
         """Give a live lease back; see the port."""
-        statement = statements.release(lease, results=results, dead_letters=dead_letters)
+        statement = statements.release(lease, results=results, dead_letters=dead_letters, suspicious=suspicious)
 
         def work(db: Connection, attempt: int) -> None:
             if db.execute(statement).first() is None:
@@ -143,9 +143,9 @@ class SqlShardTable:
         row = self._read(lambda db: db.execute(statements.counts(version)).mappings().first())
         return to_counts(row) if row else None
 
-    def charge(self, lease: Lease, row: int, tries: Tries) -> None:
-        """Keep what a record's failed tries count to now; see the port."""
-        statement = statements.charge(self._dialect, lease, row, tries)
+    def absolve(self, lease: Lease) -> None:
+        """Reset the unclean ends of a shard; see the port."""
+        statement = statements.absolve(lease)
 
         def work(db: Connection, _attempt: int) -> None:
             if db.execute(statement).first() is None:
@@ -153,11 +153,30 @@ class SqlShardTable:
 
         self._write(work)
 
+    def expire(self, version: str, worker: str, *, now_s: float | None = None) -> int:
+        """End the leases of a dead worker; see the port."""
+        statement = statements.expire(version, worker, now_s=now_s)
+        return len(self._write(lambda db, _attempt: db.execute(statement).all()))
+
+    def charge(self, lease: Lease, tries: Mapping[int, Tries]) -> None:
+        """Keep what records' failed tries count to now; see the port."""
+        if not tries:
+            return
+        place = {"version": lease.version, "shard": lease.shard}
+        rows = [{**place, "row": row, **asdict(of_row)} for row, of_row in tries.items()]
+
+        def work(db: Connection, _attempt: int) -> None:
+            if db.execute(statements.hold(lease)).first() is None:
+                transitions.check_live(_row(db, lease), lease)
+            db.execute(statements.charge(self._dialect), rows)
+
+        self._write(work)
+
     def tries(self, version: str, shard: int) -> dict[int, Tries]:
         """Return the failed tries of a shard's records; see the port."""
         statement = select(TRIES).where(TRIES.c.version == version, TRIES.c.shard == shard).order_by(TRIES.c.row)
         rows = self._read(lambda db: db.execute(statement).mappings().all())
-        return {row["row"]: Tries(own=row["own"], infrastructure=row["infrastructure"]) for row in rows}
+        return {row["row"]: to_tries(row) for row in rows}
 
     def beat(self, beat: Beat, *, now_s: float | None = None) -> None:
         """Keep a worker's last beat; see the port."""

@@ -32,7 +32,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from batch_assets.domain.attempt import Tries
 from batch_assets.domain.lease import Lease, Outcome, ShardState
 from batch_assets.domain.plan import format_shards
 from batch_assets.domain.ports import Beat
@@ -147,14 +146,32 @@ def renew(lease: Lease, *, results: int, dead_letters: int, ttl_s: float, now_s:
     )
 
 
-def release(lease: Lease, *, results: int, dead_letters: int) -> Update:
+def absolve(lease: Lease) -> Update:
+    """Reset a live lease's unclean ends."""
+    return update(SHARD).where(live(lease)).values(unclean_ends=0).returning(SHARD.c.shard)
+
+
+def expire(version: str, worker: str, *, now_s: float | None) -> Update:
+    """End a worker's leases now; the shards that it held come back."""
+    held = (SHARD.c.version == version) & (SHARD.c.state == ShardState.LEASED.value) & (SHARD.c.worker == worker)
+    # `done` in the words of the partial index: a version of 100,000 shards is not walked for a handful of leases.
+    still_open = SHARD.c.state != literal_column("'done'")
+    return update(SHARD).where(still_open, held).values(expires_at_s=at(now_s)).returning(SHARD.c.shard)
+
+
+def release(lease: Lease, *, results: int, dead_letters: int, suspicious: bool) -> Update:
     """Give a live lease back: pending, or cancelled with its version."""
     given_back = case((SHARD.c.version_cancelled == true(), ShardState.CANCELLED.value), else_=ShardState.PENDING.value)
     return (
         update(SHARD)
         .where(live(lease))
         .values(
-            state=given_back, worker=None, expires_at_s=None, unclean_ends=0, results=results, dead_letters=dead_letters
+            state=given_back,
+            worker=None,
+            expires_at_s=None,
+            results=results,
+            dead_letters=dead_letters,
+            **({} if suspicious else {"unclean_ends": 0}),
         )
         .returning(SHARD.c.shard)
     )
@@ -223,21 +240,18 @@ def counts(version: str) -> Select[Any]:
     )
 
 
-def charge(dialect: str, lease: Lease, row: int, tries: Tries) -> Any:
-    """Keep a record's failed tries while the epoch is live.
+def hold(lease: Lease) -> Select[Any]:
+    """Find a live lease and, on PostgreSQL, hold off a claim until this transaction ends."""
+    return select(SHARD.c.shard).where(live(lease)).with_for_update(read=True)
 
-    The share lock (PostgreSQL) holds off a claim for the statement's moment: what the next owner reads is final.
-    """
-    guarded = (
-        select(SHARD.c.version, SHARD.c.shard, literal(row), literal(tries.own), literal(tries.infrastructure))
-        .where(live(lease))
-        .with_for_update(read=True)
-    )
-    added = upsert(dialect, TRIES).from_select(["version", "shard", "row", "own", "infrastructure"], guarded)
+
+def charge(dialect: str) -> Any:
+    """Keep records' failed tries, one row each; what the next owner reads is final, as the lease is held (`hold`)."""
+    added = upsert(dialect, TRIES)
     return added.on_conflict_do_update(
         index_elements=["version", "shard", "row"],
-        set_={"own": added.excluded.own, "infrastructure": added.excluded.infrastructure},
-    ).returning(TRIES.c.row)
+        set_={name: added.excluded[name] for name in ("own", "infrastructure", "failure")},
+    )
 
 
 def beat(dialect: str, beat: Beat, *, now_s: float | None) -> Insert:

@@ -54,6 +54,7 @@ TRIES = Table(
     Column("row", BigInteger, primary_key=True),
     Column("own", BigInteger, nullable=False),
     Column("infrastructure", BigInteger, nullable=False),
+    Column("failure", Text, nullable=False, server_default=""),  # class of the newest own failure
 )
 
 WORKER = Table(

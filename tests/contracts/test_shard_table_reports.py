@@ -45,10 +45,10 @@ def test_charges_are_kept_per_record_and_outlive_the_lease(shard_table: ShardTab
     """The next owner reads what records have behind them; a charge says the total, so the last one stands."""
     shard_table.register("tickets", V, plan(2))
     lease = take(shard_table)
-    shard_table.charge(lease, 7, Tries(own=1))
-    shard_table.charge(lease, 2, Tries(own=1, infrastructure=4))
-    shard_table.charge(lease, 7, Tries(own=2, infrastructure=1))
-    expected = {2: Tries(own=1, infrastructure=4), 7: Tries(own=2, infrastructure=1)}
+    shard_table.charge(lease, {7: Tries(own=1, failure="transient"), 2: Tries(own=1, infrastructure=4)})
+    shard_table.charge(lease, {7: Tries(own=2, infrastructure=1, failure="engine_crash")})
+    shard_table.charge(lease, {})
+    expected = {2: Tries(own=1, infrastructure=4), 7: Tries(own=2, infrastructure=1, failure="engine_crash")}
     assert shard_table.tries(V, 0) == expected
     assert list(shard_table.tries(V, 0)) == [2, 7]
     assert shard_table.tries(V, 1) == {}
@@ -60,12 +60,12 @@ def test_a_charge_under_a_stale_epoch_does_not_overwrite(shard_table: ShardTable
     """What a fenced worker counted does not count, even for a record that has a row."""
     shard_table.register("tickets", V, plan(1))
     stale = take(shard_table)
-    shard_table.charge(stale, 0, Tries(own=1))
+    shard_table.charge(stale, {0: Tries(own=1)})
     live = take(shard_table, "w2", now_s=T0 + 2 * TTL_S)
     with pytest.raises(LeaseLost):
-        shard_table.charge(stale, 0, Tries(own=3))
+        shard_table.charge(stale, {0: Tries(own=3), 1: Tries(own=1)})
     assert shard_table.tries(V, 0) == {0: Tries(own=1)}
-    shard_table.charge(live, 0, Tries(own=2))
+    shard_table.charge(live, {0: Tries(own=2)})
     assert shard_table.tries(V, 0) == {0: Tries(own=2)}
 
 

@@ -112,7 +112,9 @@ CALLS: dict[str, Callable[[SqlShardTable], Any]] = {
     "renew": lambda table: table.renew(held(table), results=1, dead_letters=0, ttl_s=TTL_S, now_s=T0),
     "release": lambda table: table.release(held(table), results=1, dead_letters=0),
     "complete": lambda table: table.complete(held(table), OUTCOME, now_s=T0),
-    "charge": lambda table: table.charge(held(table), 0, Tries(own=1)),
+    "charge": lambda table: table.charge(held(table), {0: Tries(own=1)}),
+    "absolve": lambda table: table.absolve(held(table)),
+    "expire": lambda table: table.expire(V, "w1", now_s=T0),
     "cancel": lambda table: table.cancel(V),
     "resume": lambda table: table.resume(V),
     "beat": lambda table: table.beat(
@@ -139,7 +141,9 @@ def table_in_work(sql_table: SqlShardTable) -> Iterator[SqlShardTable]:
     del HELD[id(sql_table)]
 
 
-@pytest.mark.parametrize("call", ["claim", "renew", "release", "complete", "charge", "beat", "shards", "counts"])
+@pytest.mark.parametrize(
+    "call", ["claim", "renew", "release", "complete", "absolve", "expire", "beat", "shards", "counts"]
+)
 def test_a_call_is_one_statement(table_in_work: SqlShardTable, call: str) -> None:
     """No state change reads first: what it asks and what it changes are one statement."""
     seen = statements_of(table_in_work._engine)
@@ -178,7 +182,7 @@ def test_a_charge_waits_for_a_claim_that_is_being_committed(postgres_server: Pos
     claimant = psycopg2.connect(url)
     with claimant.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         cursor.execute("UPDATE batch_shard SET epoch = epoch + 1")
-        charge = pool.submit(table.charge, lease, 0, Tries(own=1))
+        charge = pool.submit(table.charge, lease, {0: Tries(own=1)})
         waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         while not charge.done() and not postgres_server.execute(url.rpartition("/")[2], waiting):
             pass

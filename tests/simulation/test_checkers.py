@@ -13,11 +13,13 @@ from batch_assets.domain.part import part_epoch
 from batch_assets.domain.suspects import Suspects
 from resources.results import staging
 from tests.simulation.conftest import Play
+from worker import successor
 from worker.answers import AnswerReader
 from worker.commits import Committer
 from worker.open_shard import Buffer, OpenShard
+from worker.watchdog import Watchdog
 
-WORLDS = 60
+WORLDS = 200
 
 
 def breaks(play: Play, invariant: str) -> bool:
@@ -103,4 +105,22 @@ def test_a_shard_that_nobody_can_claim_again_is_seen(play: Play, monkeypatch: py
         return replace(original(row, lease, **counts), state=transitions.ShardState.LEASED, expires_at_s=1e12)
 
     monkeypatch.setattr(transitions, "release", release)
+    assert breaks(play, "I4")
+
+
+def test_a_successor_that_suspects_nobody_is_seen(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that kills whole workers then kills every one of them."""
+    monkeypatch.setattr(successor, "suspects_after", lambda *_, **__: 0)
+    assert breaks(play, "I4")
+
+
+def test_a_watchdog_that_sleeps_is_seen(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that stands still holds its records for ever."""
+    monkeypatch.setattr(Watchdog, "look", lambda _: None)
+    assert breaks(play, "I4")
+
+
+def test_a_charge_that_is_not_given_back_is_seen(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suspect that answers was not the killer."""
+    monkeypatch.setattr(successor.Successor, "cleared", lambda _, shard, prepared: shard.tries(prepared.row.row))
     assert breaks(play, "I4")

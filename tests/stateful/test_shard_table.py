@@ -111,13 +111,30 @@ class Workers(RuleBasedStateMachine):
             self.rows[lease.shard].update(ends=self.now_s + TTL_S, results=results, dead=dead)
             assert renewed.expires_at_s == self.now_s + TTL_S
 
-    @rule(lease=leases, counts=committed)
-    def release(self, lease: Lease, counts: tuple[int, int]) -> None:
-        """Gives the live lease back."""
+    @rule(lease=leases, counts=committed, suspicious=st.booleans())
+    def release(self, lease: Lease, counts: tuple[int, int], *, suspicious: bool) -> None:
+        """Gives the live lease back; suspects that are not answered are remembered."""
         results, dead = counts
-        if self.holds(lease, lambda: self.table.release(lease, results=results, dead_letters=dead)):
+        call = lambda: self.table.release(lease, results=results, dead_letters=dead, suspicious=suspicious)  # noqa: E731
+        if self.holds(lease, call):
+            row = self.rows[lease.shard]
             state = "cancelled" if self.cancelled else "pending"
-            self.rows[lease.shard].update(state=state, worker=None, ends=None, unclean=0, results=results, dead=dead)
+            row.update(state=state, worker=None, ends=None, results=results, dead=dead)
+            row["unclean"] = row["unclean"] if suspicious else 0
+
+    @rule(lease=leases)
+    def absolve(self, lease: Lease) -> None:
+        """Resets the unclean ends under the live epoch."""
+        if self.holds(lease, lambda: self.table.absolve(lease)):
+            self.rows[lease.shard]["unclean"] = 0
+
+    @rule(worker=workers)
+    def expire(self, worker: str) -> None:
+        """Ends the leases of a dead worker, and of nobody else."""
+        held = [row for row in self.rows if row["state"] == "leased" and row["worker"] == worker]
+        assert self.table.expire(self.version, worker, now_s=self.now_s) == len(held)
+        for row in held:
+            row["ends"] = self.now_s
 
     @rule(lease=leases, dead=st.integers(0, 2))
     def complete(self, lease: Lease, dead: int) -> None:
@@ -141,9 +158,9 @@ class Workers(RuleBasedStateMachine):
     @rule(lease=leases, record=st.integers(0, 2), own=st.integers(0, 3))
     def charge(self, lease: Lease, record: int, own: int) -> None:
         """Counts under the live epoch."""
-        tries = Tries(own=own, infrastructure=lease.epoch)
-        if self.holds(lease, lambda: self.table.charge(lease, record, tries)):
-            self.tries.setdefault(lease.shard, {})[record] = tries
+        tries = {record: Tries(own=own, infrastructure=lease.epoch, failure="transient" if own else "")}
+        if self.holds(lease, lambda: self.table.charge(lease, tries)):
+            self.tries.setdefault(lease.shard, {}).update(tries)
 
     # --- what happens to them
 

@@ -34,6 +34,7 @@ from worker.engine.fake import FakeEngine, FakeFaults
 from worker.keeper import EngineKeeper
 from worker.loop import Assignment, Limits, Tools, Worker
 from worker.opening import ShardOpener
+from worker.successor import Successor
 
 SCHEMA = {
     "type": "object",
@@ -151,19 +152,22 @@ class Bench:
                 (self.spec.decoding.max_tokens_retry if prepared.larger else None) or self.spec.decoding.max_tokens
             ),
         )
+        window = int(self.spec.model.max_num_seqs * 1.25)
+        committer = Committer(self.store, self.table, self.spec, InlineExecutor(), lease_ttl_s=600)
         opener = ShardOpener(self.platform, entry, open_renderer(self.spec, Path(self.spec.model.path)))
         tools = Tools(
             table=self.table,
             open_shard=opener.open,
             answers=AnswerReader(self.spec, self.version, entry.snapshot),
-            committer=Committer(self.store, self.table, self.spec, InlineExecutor(), lease_ttl_s=600),
+            committer=committer,
             keeper=keeper,
+            successor=Successor(self.table, committer, keeper, window=window, part_records_max=part_records_max),
             clock=self.clock,
             stop=stop,
             memory_mb=lambda: 0.0,
         )
         limits = Limits(
-            window=int(self.spec.model.max_num_seqs * 1.25),
+            window=window,
             part_records_max=part_records_max,
             part_interval_s=5.0,
             lease_ttl_s=600.0,

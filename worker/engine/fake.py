@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import signal
+import threading
 import time
 from array import array
 from collections.abc import Callable, Iterable
@@ -25,9 +26,9 @@ from batch_assets.domain.ports import EngineOutput, EngineRequest
 class FakeFaults:
     """Markers in a record's text that trigger a fault; an empty marker never does.
 
-    `crash` ends the engine, `kill_worker` kills this whole process, `hang` never answers, `refuse` is refused at
-    submission, `invalid` answers no JSON, `truncate` cuts the answer, `abort` comes back unfinished. `latency_s` is how
-    long each step takes.
+    `crash` ends the engine, `kill_worker` kills this whole process, `hang` lets the engine stand still until it is
+    killed, `refuse` is refused at submission, `invalid` answers no JSON, `truncate` cuts the answer, `abort` comes back
+    unfinished. `latency_s` is how long each step takes.
     """
 
     crash: str = ""
@@ -67,20 +68,31 @@ class FakeEngine:
         self._faults = faults
         self._text_of = text_of
         self._waiting: dict[str, EngineRequest] = {}
-        self._dead = False
+        self._killed = threading.Event()
+        self._standing = threading.Event()
+        self._why = "the fake engine is dead"
+        self._tokens_moved = 0
+
+    @property
+    def tokens_moved(self) -> int:
+        """Tokens given so far."""
+        return self._tokens_moved
+
+    def kill(self, reason: str) -> None:
+        """Die, and wake a step that stands still."""
+        self._why = reason
+        self._killed.set()
 
     def submit(self, request: EngineRequest) -> None:
         """Add a request."""
-        if self._dead:
-            raise EngineDead("the fake engine is dead")
+        self._require_alive()
         if self._has(request, self._faults.refuse):
             raise Refused("the fake engine refuses this prompt")
         self._waiting[request.request_id] = request
 
     def step(self) -> list[EngineOutput]:
         """Answer the oldest requests."""
-        if self._dead:
-            raise EngineDead("the fake engine is dead")
+        self._require_alive()
         if self._faults.latency_s:
             time.sleep(self._faults.latency_s)
         batch = list(self._waiting.values())[: self._seqs_per_step]
@@ -88,7 +100,9 @@ class FakeEngine:
             batch = self._strike(batch)
         for request in batch:
             del self._waiting[request.request_id]
-        return [self._answer(request) for request in batch]
+        answers = [self._answer(request) for request in batch]
+        self._tokens_moved += sum(answer.output_tokens for answer in answers)
+        return answers
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """Drop requests."""
@@ -97,7 +111,11 @@ class FakeEngine:
 
     def close(self) -> None:
         """Nothing runs."""
-        self._dead = True
+        self._killed.set()
+
+    def _require_alive(self) -> None:
+        if self._killed.is_set():
+            raise EngineDead(self._why)
 
     def _has(self, request: EngineRequest, marker: str) -> bool:
         return bool(marker) and marker in self._text_of(request.prompt_token_ids)
@@ -106,9 +124,12 @@ class FakeEngine:
         if any(self._has(request, self._faults.kill_worker) for request in batch):
             os.kill(os.getpid(), signal.SIGKILL)
         if any(self._has(request, self._faults.crash) for request in batch):
-            self._dead = True
-            raise EngineDead("the fake engine crashed on a marked record")
-        return [request for request in batch if not self._has(request, self._faults.hang)]
+            self.kill("the fake engine crashed on a marked record")
+        elif any(self._has(request, self._faults.hang) for request in batch):
+            self._standing.set()
+            self._killed.wait()
+        self._require_alive()
+        return batch
 
     def _answer(self, request: EngineRequest) -> EngineOutput:
         text, reason = self._answers.make(request.prompt_token_ids), "stop"

@@ -86,6 +86,31 @@ class VllmEngine:
             for limit in {spec.decoding.max_tokens, spec.decoding.max_tokens_retry or spec.decoding.max_tokens}
         }
         self._watcher = _Watcher(self._engine, EngineDeadError)
+        self._tokens_moved = 0
+        self._killed = ""
+        self._count_tokens()
+
+    def _count_tokens(self) -> None:
+        # Only final outputs leave `step`; whether tokens move in between is seen where they come in from the core.
+        core = self._engine.engine_core
+        receive = core.get_output
+
+        def received() -> Any:
+            outputs = receive()
+            self._tokens_moved += sum(len(item.new_token_ids) for item in outputs.outputs)
+            return outputs
+
+        core.get_output = received
+
+    @property
+    def tokens_moved(self) -> int:
+        """Tokens that came from the engine core so far."""
+        return self._tokens_moved
+
+    def kill(self, reason: str) -> None:
+        """Kill the engine's processes (their children die with them); a `step` that waits raises."""
+        self._killed = reason
+        self._watcher.kill()
 
     def submit(self, request: EngineRequest) -> None:
         """Add a request.
@@ -111,7 +136,7 @@ class VllmEngine:
         try:
             outputs = self._engine.step()
         except self._dead_error as error:
-            raise EngineDead(str(error)) from error
+            raise EngineDead(self._killed or str(error)) from error
         return [
             EngineOutput(
                 request_id=item.request_id,
@@ -144,8 +169,8 @@ class _Watcher:
     def __init__(self, engine: Any, dead_error: type[Exception]) -> None:
         self._stopped_reader, self._stopped_writer = connection.Pipe(duplex=False)
         manager = getattr(getattr(engine.engine_core, "resources", None), "engine_manager", None)
-        processes = list(getattr(manager, "processes", ()))
-        self._sentinels = [process.sentinel for process in processes]
+        self._processes = list(getattr(manager, "processes", ()))
+        self._sentinels = [process.sentinel for process in self._processes]
         self._queue = getattr(engine.engine_core, "outputs_queue", None)
         self._error = dead_error
         if self._sentinels and self._queue is not None:
@@ -154,6 +179,13 @@ class _Watcher:
     def _watch(self) -> None:
         ready = connection.wait([*self._sentinels, self._stopped_reader])
         if self._stopped_reader not in ready and self._queue is not None:
+            self._queue.put_nowait(self._error())
+
+    def kill(self) -> None:
+        """Kill the engine core, stopped or not; should the kernel keep it, `step` is woken all the same."""
+        for process in self._processes:
+            process.kill()
+        if self._queue is not None:
             self._queue.put_nowait(self._error())
 
     def stop(self) -> None:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 from batch_assets.simulation.checkers.base import Broken, Silent
-from batch_assets.simulation.world.events import Answered, Event, PartStands, ProcessEnded, Struck
+from batch_assets.simulation.world.events import (
+    Answered,
+    Claimed,
+    Event,
+    PartStands,
+    ProcessEnded,
+    Refused,
+    Struck,
+)
 from batch_assets.simulation.world.ledger import Ledger
 from batch_assets.simulation.world.outlook import Outlook
+from batch_assets.simulation.world.weather import ENGINE_STALL_S, Poison
 
 PARTS_WAITING_MAX = 5  # behind a store that does not answer: four in the committer's queue and one on its way
 HINDRANCES = ("stall", "lost answer", "no answer", "a slow call")
@@ -27,13 +36,16 @@ class BoundedLoss(Silent):
     def __init__(self) -> None:
         self._unsaved: dict[str, dict[tuple[int, int], float]] = {}
         self._hindered: set[str] = set()
+        self._fenced: set[tuple[str, int]] = set()
         self._away_until_s = 0.0
 
     def after(self, event: Event, ledger: Ledger, outlook: Outlook) -> None:  # noqa: ARG002
         """Note answers and parts; at a death, check the age of what is lost."""
         unsaved = self._unsaved.setdefault(event.process, {})
         match event:
-            case Answered(shard=shard, row=row):
+            case Claimed() | Refused():
+                self._lease(event, unsaved)
+            case Answered(shard=shard, row=row) if (event.process, shard) not in self._fenced:
                 if outlook.template.place(shard, row) not in dict(outlook.weather.poison):
                     unsaved[shard, row] = event.at_s
                 if event.at_s < self._away_until_s:
@@ -49,6 +61,15 @@ class BoundedLoss(Silent):
                 self._died(event, unsaved, outlook)
             case _:
                 return
+
+    def _lease(self, event: Claimed | Refused, unsaved: dict[tuple[int, int], float]) -> None:
+        """What a process has of a shard that it lost is thrown away, and was never its to lose."""
+        if isinstance(event, Claimed):
+            self._fenced.discard((event.process, event.lease.shard))
+            return
+        self._fenced.add((event.process, event.lease.shard))
+        for place in [place for place in unsaved if place[0] == event.lease.shard]:
+            del unsaved[place]
 
     def _struck(self, event: Struck, what: str) -> None:
         if what.startswith(HINDRANCES):
@@ -75,4 +96,6 @@ def _oldest_s(unsaved: dict[tuple[int, int], float], now_s: float) -> float:
 def _allowed_s(outlook: Outlook) -> float:
     """Return how old an answer may be without a part: the interval, and the step during which it became due."""
     weather = outlook.weather
-    return weather.part_interval_s + 1.5 * weather.step_s + SLACK_S
+    # While an engine stands still nobody commits: what waits are answers of at most one interval, however old.
+    stands = 2 * ENGINE_STALL_S if Poison.HANG in dict(weather.poison).values() else 0.0
+    return weather.part_interval_s + 1.5 * weather.step_s + SLACK_S + stands

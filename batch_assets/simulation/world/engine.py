@@ -16,9 +16,8 @@ from batch_assets.simulation.world.weather import Poison, Weather
 from worker.engine.fake import FakeEngine, FakeFaults
 
 _RECORD = re.compile(rb"record (\d{4})")
-_MARKS = FakeFaults(
-    crash="<crash>", refuse="<refuse>", invalid="<invalid>", truncate="<truncate>", abort="<abort>", hang="<hang>"
-)
+_MARKS = FakeFaults(crash="<crash>", refuse="<refuse>", invalid="<invalid>", truncate="<truncate>", abort="<abort>")
+_STANDING_S = 1.0
 Tell = Callable[[type[Event], dict[str, object]], None]
 
 
@@ -29,9 +28,9 @@ class Poisoned:
         self._poison = poison
         self.asked: Counter[int] = Counter()
 
-    def kills(self, place: int) -> bool:
-        """Say whether a record takes the whole worker with it."""
-        return self._poison.get(place) is Poison.KILL_WORKER
+    def does(self, kind: Poison, places: Iterable[int]) -> bool:
+        """Say whether one of these records does that."""
+        return any(self._poison.get(place) is kind for place in places)
 
     def marked(self, prompt_token_ids: list[int]) -> str:
         """Return the prompt's text with the mark of what the fake engine does to it."""
@@ -70,7 +69,18 @@ class WorldEngine:
         self._poisoned = poisoned
         self._tell = tell
         self._places: dict[str, int] = {}
+        self._killed = ""
         tell(EngineStarted, {})
+
+    @property
+    def tokens_moved(self) -> int:
+        """Tokens given so far."""
+        return self._engine.tokens_moved
+
+    def kill(self, reason: str) -> None:
+        """Die."""
+        self._killed = reason
+        self._engine.kill(reason)
 
     def submit(self, request: EngineRequest) -> None:
         """Add a request."""
@@ -86,8 +96,10 @@ class WorldEngine:
             self._engine.close()
             self._tell(EngineDied, {"marked": False})
             raise EngineDead("the simulated engine died by chance")
-        if any(self._poisoned.kills(place) for place in self._places.values()):
+        if self._poisoned.does(Poison.KILL_WORKER, self._places.values()):
             self._seams.die()
+        while self._poisoned.does(Poison.HANG, self._places.values()) and not self._killed:
+            self._hub.sleep(_STANDING_S)
         try:
             outputs = self._engine.step()
         except EngineDead:

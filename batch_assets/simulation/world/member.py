@@ -16,7 +16,7 @@ from batch_assets.simulation.world.seams import Outages, Seams
 from batch_assets.simulation.world.store import WorldStore
 from batch_assets.simulation.world.table import WorldTable
 from batch_assets.simulation.world.template import JOB, Template
-from batch_assets.simulation.world.weather import Weather
+from batch_assets.simulation.world.weather import ENGINE_STALL_S, Weather
 from resources.platform import Platform
 from resources.prompting.renderer import open_renderer
 from worker.answers import AnswerReader
@@ -26,9 +26,12 @@ from worker.heartbeat import Heartbeat
 from worker.keeper import EngineKeeper
 from worker.loop import Assignment, Exit, Limits, Tools, Worker
 from worker.opening import ShardOpener
+from worker.successor import Successor
+from worker.watchdog import LOOKS_PER_STALL, Watchdog
 
 DRAIN_S = 10.0
 ENGINE_RESTARTS_MAX = 16
+WATCH_INTERVAL_S = ENGINE_STALL_S / LOOKS_PER_STALL
 WALL_START_S = 1_767_225_600.0
 
 
@@ -104,6 +107,9 @@ class Member:
             committer = Committer(
                 store, table, spec, executor, lease_ttl_s=weather.lease_ttl_s, duck=ground.duck.cursor()
             )
+            successor = Successor(
+                table, committer, keeper, window=template.window, part_records_max=weather.part_records_max
+            )
             worker = Worker(
                 Assignment(worker=self.process.name, version=template.version, spec=spec, shards=None),
                 Tools(
@@ -112,6 +118,7 @@ class Member:
                     answers=AnswerReader(spec, template.version, entry.snapshot),
                     committer=committer,
                     keeper=keeper,
+                    successor=successor,
                     clock=self._clock,
                     stop=self.stop,
                     memory_mb=lambda: 0.0,
@@ -132,12 +139,19 @@ class Member:
                 ttl_s=weather.lease_ttl_s,
                 interval_s=weather.heartbeat_interval_s,
             )
+            watchdog = Watchdog(lambda: keeper.pulse, clock=self._clock, stall_s=ENGINE_STALL_S)
             working = [True]
             ground.hub.start(self.process, lambda: self._beat(heartbeat, working), weather.heartbeat_interval_s)
+            ground.hub.start(self.process, lambda: self._watch(watchdog, working), WATCH_INTERVAL_S)
             try:
                 return worker.run()
             finally:
                 working.clear()
+
+    def _watch(self, watchdog: Watchdog, working: list[bool]) -> None:
+        while working:
+            watchdog.look()
+            self._ground.hub.sleep(WATCH_INTERVAL_S)
 
     def _beat(self, heartbeat: Heartbeat, working: list[bool]) -> None:
         while working:

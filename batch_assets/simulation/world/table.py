@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from batch_assets.domain.attempt import Tries
@@ -61,11 +61,11 @@ class WorldTable:
 
         return self._change(lease, "renew", call)
 
-    def release(self, lease: Lease, *, results: int, dead_letters: int) -> None:
+    def release(self, lease: Lease, *, results: int, dead_letters: int, suspicious: bool = False) -> None:
         """Release; see the port."""
 
         def call() -> None:
-            self._table.release(lease, results=results, dead_letters=dead_letters)
+            self._table.release(lease, results=results, dead_letters=dead_letters, suspicious=suspicious)
             self._tell(Released, {"lease": lease, "results": results, "dead_letters": dead_letters})
 
         self._change(lease, "release", call)
@@ -79,12 +79,21 @@ class WorldTable:
 
         self._change(lease, "complete", call)
 
-    def charge(self, lease: Lease, row: int, tries: Tries) -> None:
+    def absolve(self, lease: Lease) -> None:
+        """Absolve; see the port."""
+        self._change(lease, "absolve", lambda: self._table.absolve(lease))
+
+    def expire(self, version: str, worker: str, *, now_s: float | None = None) -> int:
+        """Expire; see the port."""
+        return self._seams.write("table", lambda: self._table.expire(version, worker, now_s=now_s))
+
+    def charge(self, lease: Lease, tries: Mapping[int, Tries]) -> None:
         """Charge; see the port."""
 
         def call() -> None:
-            self._table.charge(lease, row, tries)
-            self._tell(Charged, {"lease": lease, "row": row, "tries": tries})
+            self._table.charge(lease, tries)
+            for row, of_row in tries.items():
+                self._tell(Charged, {"lease": lease, "row": row, "tries": of_row})
 
         self._change(lease, "charge", call)
 

@@ -90,8 +90,8 @@ class Weather:
     poison: tuple[tuple[int, Poison], ...]
 
 
-# A record that hangs or kills the whole worker is not drawn before the worker can bury it: such a world never ends.
-DRAWN = tuple(kind for kind in Poison if kind not in {Poison.HANG, Poison.KILL_WORKER})
+ENGINE_STALL_S = 30.0  # after which the watchdog kills an engine that stands still
+KILLERS = frozenset({Poison.CRASH, Poison.HANG, Poison.KILL_WORKER})
 # Of worlds that have a kind of fault, where it is not a fifth: late writers come from stalls.
 _SHARE = {Seam.STALL_BEFORE: 0.5, Seam.STALL_AFTER: 0.3}
 
@@ -143,10 +143,10 @@ def _strikes(random: Random, workers: int, until_s: float, lease_ttl_s: float) -
 
 
 def _poison(random: Random, places: list[int]) -> tuple[tuple[int, Poison], ...]:
-    kinds = [kind for kind in DRAWN if random.random() < 0.25]  # noqa: PLR2004
-    chosen = random.sample(places, min(len(places), sum(2 if kind is Poison.CRASH else 3 for kind in kinds)))
+    kinds = [kind for kind in Poison if random.random() < 0.2]  # noqa: PLR2004
+    chosen = random.sample(places, min(len(places), sum(2 if kind in KILLERS else 3 for kind in kinds)))
     found = {}
     for kind in kinds:
-        for _ in range(random.randint(1, 2 if kind is Poison.CRASH else 3)):
+        for _ in range(random.randint(1, 2 if kind in KILLERS else 3)):
             found[chosen.pop()] = kind
     return tuple(sorted(found.items()))

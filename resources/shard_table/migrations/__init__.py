@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, func, insert, inspect, select, text
 
 from batch_assets.domain.errors import InvalidSettings
-from resources.shard_table.migrations import m0001_shards
+from resources.shard_table.migrations import m0001_shards, m0002_failure_of_tries
 from resources.shard_table.tables import SCHEMA_VERSION
 
 # Any number that nobody else uses in this database: the key of PostgreSQL's advisory lock around migrations.
@@ -24,7 +24,10 @@ class Migration:
     postgresql: Sequence[str] = ()
 
 
-MIGRATIONS = (Migration(number=1, statements=m0001_shards.STATEMENTS, postgresql=m0001_shards.POSTGRESQL_STATEMENTS),)
+MIGRATIONS = (
+    Migration(number=1, statements=m0001_shards.STATEMENTS, postgresql=m0001_shards.POSTGRESQL_STATEMENTS),
+    Migration(number=2, statements=m0002_failure_of_tries.STATEMENTS),
+)
 NEWEST = MIGRATIONS[-1].number
 
 
