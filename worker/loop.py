@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from batch_assets.domain.attempt import EngineCrash, RecordFailure, Refused, Verdict, decide
+from batch_assets.domain.attempt import EngineCrash, Refused
 from batch_assets.domain.errors import BatchError, LeaseLost
 from batch_assets.domain.lease import Lease
-from batch_assets.domain.ports import Beat, Clock, EngineOutput, ShardTable
+from batch_assets.domain.ports import Beat, Clock, ShardTable
 from batch_assets.domain.spec import JobSpec
-from resources.snapshots.read import SourceRow
 from worker.answers import AnswerReader
 from worker.commits import Committer
 from worker.drain import StopSignal
+from worker.judge import Judge
 from worker.keeper import EngineKeeper
 from worker.open_shard import OpenShard, Prepared
-from worker.successor import Successor, charge
+from worker.successor import Successor
 
 log = logging.getLogger("worker")
 
@@ -83,6 +83,7 @@ class Worker:
         self._assignment = assignment
         self._tools = tools
         self._limits = limits
+        self._judge = Judge(assignment.spec, tools.table, tools.answers, tools.keeper, tools.successor, tools.clock)
         self._open: list[OpenShard] = []
         self._next_claim_s = 0.0
         self._recycle = False
@@ -148,7 +149,7 @@ class Worker:
         suspected = next((shard for shard in self._open if shard.suspicion and not shard.lost), None)
         if suspected is not None:
             for prepared, refused in self._tools.successor.ask(suspected, self._open):
-                self._fail(suspected, prepared, refused, None)
+                self._judge.fail(suspected, prepared, refused, None)
             return
         while keeper.in_flight < self._limits.window:
             found = self._next()
@@ -158,7 +159,7 @@ class Worker:
             try:
                 keeper.ask(owner, record)
             except Refused as error:
-                self._fail(owner, record, error, None)
+                self._judge.fail(owner, record, error, None)
 
     def _ask_suspects(self) -> None:
         keeper = self._tools.keeper
@@ -170,10 +171,10 @@ class Worker:
                     try:
                         keeper.ask_witness(shard, witness)
                     except Refused as error:
-                        self._fail(shard, witness, error, None)
+                        self._judge.fail(shard, witness, error, None)
                     return
         for shard, prepared, refused in keeper.ask_suspects():
-            self._fail(shard, prepared, refused, None)
+            self._judge.fail(shard, prepared, refused, None)
 
     def _next(self) -> tuple[OpenShard, Prepared] | None:
         while True:
@@ -207,16 +208,18 @@ class Worker:
             log.warning("shard %05d was lost while it was opened: %s", lease.shard, error)
             return True
         except BatchError:
-            # Nothing was written under this lease that an earlier one had not: the counts stay as they were. A release
-            # that fails (its answer may be lost, and the retry finds the lease gone) must not hide why it was needed.
+            # Nothing was written under this lease that an earlier one had not: counts and suspicion stay as they were.
+            # A release that fails (its answer may be lost, and the retry finds no lease) must not hide the reason.
             with contextlib.suppress(BatchError):
                 row = self._tools.table.shards(lease.version)[lease.shard]
-                self._tools.table.release(lease, results=row.results, dead_letters=row.dead_letters)
+                self._tools.table.release(
+                    lease, results=row.results, dead_letters=row.dead_letters, suspicious=row.unclean_ends > 0
+                )
             raise
         log.info("shard %05d open, epoch %d", lease.shard, lease.epoch)
         self._tools.successor.suspect(shard)
         for prepared in shard.take_condemned(self._assignment.spec.limits.attempts_max):
-            self._bury(shard, prepared, EngineCrash("each worker that asked it alone died"), None)
+            self._judge.bury(shard, prepared, EngineCrash("each worker that asked it alone died"), None)
         self._open.append(shard)
         return True
 
@@ -224,59 +227,14 @@ class Worker:
         """Advance the engine once and take in what came back."""
         stepped = self._tools.keeper.step()
         for shard, prepared, output in stepped.answered:
-            self._take(shard, prepared, output)
-        self._count_losses(stepped.lost)
+            self._records += 1
+            self._tokens += output.prompt_tokens + output.output_tokens
+            self._judge.take(shard, prepared, output)
+        self._judge.lost(stepped.lost)
         if stepped.killer is not None:
             crash = EngineCrash("the engine died, or stood still, with this record alone in flight")
-            self._fail(*stepped.killer, crash, None)
+            self._judge.fail(*stepped.killer, crash, None)
         self._commit_due()
-
-    def _take(self, shard: OpenShard, prepared: Prepared, output: EngineOutput) -> None:
-        self._records += 1
-        self._tokens += output.prompt_tokens + output.output_tokens
-        try:
-            answer = self._tools.answers.read(output)
-        except RecordFailure as failure:
-            self._fail(shard, prepared, failure, output)
-            return
-        tries = self._tools.successor.cleared(shard, prepared)
-        row = self._tools.answers.result(shard.lease, prepared.row, output, answer, tries, self._tools.clock.wall_s())
-        shard.results.add(row, self._tools.clock.monotonic_s())
-
-    def _fail(self, shard: OpenShard, prepared: Prepared, failure: RecordFailure, output: EngineOutput | None) -> None:
-        """Decide after a failed try: again, again under the larger limit, or a dead letter."""
-        row = prepared.row.row
-        tries = shard.tries_before(row).failed(failure)
-        shard.charged({row: tries})
-        spec = self._assignment.spec
-        has_larger = spec.decoding.max_tokens_retry is not None and not prepared.larger
-        verdict = decide(failure, tries.own, attempts_max=spec.limits.attempts_max, has_larger_limit=has_larger)
-        if verdict is Verdict.BURY:
-            self._bury(shard, prepared.row, failure, output)
-            return
-        if not charge(self._tools.table, shard, {row: tries}):
-            return
-        if isinstance(failure, EngineCrash):
-            self._tools.keeper.again(shard, prepared)
-        else:
-            shard.again(prepared, larger=verdict is Verdict.RETRY_LARGER)
-
-    def _count_losses(self, lost: Sequence[tuple[OpenShard, Prepared]]) -> None:
-        """Count a try that infrastructure took from each record; it is nobody's own fault."""
-        for shard in self._open:
-            rows = [prepared.row.row for owner, prepared in lost if owner is shard]
-            tries = {row: shard.tries_before(row).lost() for row in rows}
-            shard.charged(tries)
-            charge(self._tools.table, shard, tries)
-
-    def _bury(self, shard: OpenShard, row: SourceRow, failure: RecordFailure, output: EngineOutput | None) -> None:
-        log.warning(
-            "record %r of shard %05d is a dead letter: %s: %s", row.record_id, shard.number, failure.name, failure
-        )
-        letter = self._tools.answers.dead_letter(
-            shard.lease, shard.shard, row, failure, shard.tries(row.row), output, self._tools.clock.wall_s()
-        )
-        shard.dead.add(letter, self._tools.clock.monotonic_s())
 
     def _commit_due(self) -> None:
         """Commit parts that are due, and finish shards with nothing left to ask."""
@@ -287,7 +245,7 @@ class Worker:
         for shard in self._open:
             while shard.unrenderable:
                 row, failure = shard.unrenderable.pop()
-                self._bury(shard, row, failure, None)
+                self._judge.bury(shard, row, failure, None)
             if shard.finishing or shard.lost:
                 continue
             if shard.settled and not self._tools.keeper.suspects_of(shard):
@@ -331,7 +289,7 @@ class Worker:
         self._tools.committer.wait()
         if shard in self._tools.committer.finished:
             return
-        self._count_losses([(shard, prepared) for prepared in dropped])
+        self._judge.lost([(shard, prepared) for prepared in dropped])
         self._open.remove(shard)
         try:
             self._tools.table.release(
