@@ -54,9 +54,9 @@ def simulate(
         bool, typer.Option("--as-deployed", help="epoch-parts: this system's queue and start-ups; see docs.")
     ] = False,
     death_seen_s: Annotated[
-        float | None,
-        typer.Option("--death-seen-s", help="epoch-parts: seconds until a fleet frees a dead worker's shard."),
-    ] = None,
+        float,
+        typer.Option("--death-seen-s", help="epoch-parts: seconds until the fleet frees a dead worker's shard."),
+    ] = 10,
     plot: Annotated[Path | None, typer.Option("--plot", help="Picture to write: .png, .svg or .pdf.")] = None,
     world: Annotated[
         int | None, typer.Option("--world", help="Play this seed's world of the protocol instead.")

@@ -6,7 +6,7 @@ What it does differently from the published modes:
   flight; what stood before is never done again.
 - A worker that wakes from a stall finds its lease gone at its first write, writes nothing, and is idle at once.
 - With `notice`, a reclaimed worker commits what is finished and gives its shard back at once. Stalls are unannounced.
-- With `death_seen_s`, a fleet that sees a worker die ends its lease after so long, and does not wait until it runs out.
+- A fleet that sees a worker die ends its lease after `death_seen_s`, and does not wait until it runs out.
 
 The rest is the published model (a shard that comes back goes to the end of the queue; a worker that finds nothing looks
 again; records count when they are taken), so that modes are compared and not habits. `as_deployed` has the habits of
@@ -102,8 +102,8 @@ class PartsRun:
 
     def _noticed_after_s(self, *, stalled: bool) -> float:
         """Return the seconds until somebody may have a shard whose worker gave no notice."""
-        seen_s = self._question.death_seen_s
-        return self._question.lease_s if stalled or seen_s is None else min(seen_s, self._question.lease_s)
+        lease_s = self._question.lease_s
+        return lease_s if stalled else min(self._question.death_seen_s, lease_s)
 
     def _standing(self, shard: int, worked_s: float, *, noticed: bool) -> tuple[int, float]:
         """Return how many records stand after `worked_s` seconds on a shard, and the seconds of work that are lost."""

@@ -45,18 +45,16 @@ class Question:
     notice: bool = False
     waves: bool = False
     as_deployed: bool = False
-    death_seen_s: float | None = None
+    death_seen_s: float = 10.0
 
     def __post_init__(self) -> None:
         """Refuse numbers with which a run would never end or mean nothing."""
         for name in ("shard_size", "records", "workers", "rate", "mtbi_s", "look_again_s", "part_interval_s"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{name} must be more than 0, is {getattr(self, name)}")
-        for name in ("load_s", "lease_s", "overhead_s", "stall_extra_s", "window"):
+        for name in ("load_s", "lease_s", "overhead_s", "stall_extra_s", "window", "death_seen_s"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} must not be negative, is {getattr(self, name)}")
-        if self.death_seen_s is not None and not self.death_seen_s >= 0:
-            raise UserError(f"death_seen_s must not be negative, is {self.death_seen_s}")
         if not 0 <= self.stall_share <= 1:
             raise UserError(f"stall_share must be in [0, 1], is {self.stall_share}")
 
