@@ -67,7 +67,7 @@ def test_our_own_draws_give_the_same_table_within_sampling_error(mode: Mode, sha
 @pytest.mark.parametrize("notice", [False, True])
 @pytest.mark.parametrize("condition", CONDITIONS, ids=str)
 def test_ours_is_no_worse_than_item_keyed(condition: dict[str, float | bool], *, notice: bool) -> None:
-    """At 5,000 records a shard: fewer GPU-hours lost, and no longer a makespan (2% is the sampling error of these seeds)."""
+    """At 5,000 records a shard: fewer GPU-hours lost, no longer a makespan (2% is these seeds' sampling error)."""
     ours = row(replace(OURS, notice=notice, **condition), ENOUGH, draws(published=False))
     theirs = row(replace(OURS, mode=Mode.ITEM_KEYED, **condition), ENOUGH, draws(published=False))
     assert ours.duplicate_rows == 0
