@@ -36,6 +36,8 @@ class Coverage:
                 f"{self.records} records are not {self.results} results + {self.dead_letters} dead letters "
                 f"({self.pending} unaccounted for)"
             )
+        elif self.records and not self.results:
+            found.append(f"none of its {self.records} records has a result: there is nothing to publish")
         if self.duplicate_keys:
             found.append(f"{self.duplicate_keys} record ids have more than one result")
         if self.foreign_keys:

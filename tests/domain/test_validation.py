@@ -43,3 +43,9 @@ def test_only_blocking_failures_refuse(verdicts):
     ]
     expected = [f"{check.name}: why" for check in checks if check.blocking and not check.passed]
     assert refusals(checks) == expected
+
+
+def test_a_version_without_any_result_is_not_published() -> None:
+    """Incident: an input of nothing but bad records made an empty table, whose counts added up."""
+    counts = Coverage(records=5, results=0, dead_letters=5, duplicate_keys=0, foreign_keys=0, both=0, shards_missing=0)
+    assert counts.problems() == ["none of its 5 records has a result: there is nothing to publish"]
