@@ -2,8 +2,10 @@
 
 The server is started here, with synced commits (or give `--url` of an empty database). The simulated workers use the
 production shard table, each with a connection of its own; see `load_fleet.py`. Paced: the fleet offers `--rows-per-s`
-in all, in parts of 400 rows, with a heartbeat each 30 s. Flat out: the same calls without a pause, in turns with bare
-single-row updates of a plain table on as many connections. One JSON line a phase; dead rows are sampled each minute.
+in all, in parts of 400 rows, with a heartbeat each 30 s; beside it, a process updates one row of a plain table each
+half second, which says how quick anything is on that machine then. Flat out: the same calls without a pause, in turns
+with bare single-row updates of a plain table on as many connections. One JSON line a phase; dead rows are sampled each
+minute.
 
     python benchmarks/load.py --workers 200 2000 --minutes 10
 """
@@ -19,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from load_bare import CREATE, FILL
+from load_bare import CREATE, FILL, BarePsycopg2
 from load_fleet import JOB, run_fleet
 from load_measures import Load, Measured
 from load_server import database, query, server_memory, table_statistics
@@ -87,7 +89,8 @@ def paced(url: str, arguments: argparse.Namespace, workers: int, folder: Path) -
         if workers == arguments.workers[-1] and 0 < elapsed_s < seconds:
             say("sessions", workers=workers, second=round(elapsed_s), **server_memory(url))
 
-    measured, times = run_fleet(load, each_minute=sample)
+    bare = BarePsycopg2(url, 0)
+    measured, times = run_fleet(load, each_minute=sample, beside=bare.once)
     say(
         "paced",
         workers=workers,
@@ -99,14 +102,13 @@ def paced(url: str, arguments: argparse.Namespace, workers: int, folder: Path) -
         **cpu(measured, times),
         load_average=os.getloadavg()[1],
         **measured.milliseconds(),
+        **{"bare update": bare.measured.milliseconds()["update"]},
     )
 
 
 def flat_out(url: str, arguments: argparse.Namespace) -> None:
     """Measure the ceiling and the bare baselines in turns, and print both with their ratios."""
     rates: dict[str, list[float]] = {kind: [] for kind in ("shards", *BARE)}
-    query(url, CREATE)
-    query(url, FILL, (arguments.clients,))
     for number in range(arguments.rounds):
         for kind in rates if number % 2 == 0 else reversed(rates):
             version = f"v-flat-{number}"
@@ -151,6 +153,8 @@ def main() -> None:
     arguments = parser.parse_args()
     connections = 20 + int(1.25 * max([*arguments.workers, arguments.clients]))
     with tempfile.TemporaryDirectory() as folder, database(arguments.url, connections=connections) as url:
+        query(url, CREATE)
+        query(url, FILL, (arguments.clients,))
         for workers in arguments.workers:
             paced(url, arguments, workers, Path(folder))
         if arguments.rounds:

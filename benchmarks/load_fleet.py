@@ -31,6 +31,8 @@ from resources.shard_table.connect import open_shard_table
 JOB = "load"
 OPENERS = 8  # connections that a process opens at once
 READY_WITHIN_S = 600.0
+BESIDE_S = 0.5
+STARTS_PER_S = 50  # how fast a fleet comes up
 
 
 class Member(Protocol):
@@ -58,7 +60,7 @@ class SimulatedWorker:
     def run(self, start_s: float, end_s: float) -> None:
         """Claim and finish shards. The first is taken as partly done, so that a fleet's shards end at all times."""
         part_s = self._load.part_rows / self._load.rows_per_s if self._load.rows_per_s else 0.0
-        due_s = start_s + self._chance.random() * (part_s or 0.1)
+        due_s = start_s + self._chance.random() * self._load.workers / STARTS_PER_S
         beat_s = due_s + self._load.heartbeat_s * self._chance.random()
         to_do = self._chance.randint(1, self._load.shard_rows)
         kind = "first claim"
@@ -136,8 +138,8 @@ def _process(load: Load, numbers: range, barrier: Barrier, answers: Any) -> None
     parts = PartSource(load.parts_folder, JOB, load.version) if load.parts_folder else None
     make: Mapping[str, Callable[[int], Member]] = {
         "shards": lambda number: SimulatedWorker(load, number, parts),
-        "psycopg2": lambda number: BarePsycopg2(load, number),
-        "sqlalchemy": lambda number: BareSqlalchemy(load, number),
+        "psycopg2": lambda number: BarePsycopg2(load.url, number),
+        "sqlalchemy": lambda number: BareSqlalchemy(load.url, number),
     }
     threading.stack_size(512 * 1024)
     with ThreadPoolExecutor(OPENERS) as openers:
@@ -154,8 +156,12 @@ def _process(load: Load, numbers: range, barrier: Barrier, answers: Any) -> None
     answers.put((measured, time.perf_counter() - start_s, time.process_time() - opened_cpu_s))
 
 
-def run_fleet(load: Load, *, each_minute: Callable[[float], object]) -> tuple[Measured, Mapping[str, float]]:
-    """Run a load; `each_minute` is called with the seconds since the start, in this process, at its start and end, too.
+def run_fleet(
+    load: Load, *, each_minute: Callable[[float], object], beside: Callable[[], object] | None = None
+) -> tuple[Measured, Mapping[str, float]]:
+    """Run a load; meanwhile this process calls `each_minute` with the seconds since the start, at start and end, too.
+
+    It calls `beside` every `BESIDE_S` seconds.
 
     Returns:
         The measurements, and `wall_s`, `client_cpu_s` (the simulated workers') and `server_cpu_s`.
@@ -173,9 +179,14 @@ def run_fleet(load: Load, *, each_minute: Callable[[float], object]) -> tuple[Me
     barrier.wait(READY_WITHIN_S)
     cpu_before_s = server_cpu_s(load.url)
     started = time.perf_counter()
-    while (elapsed := time.perf_counter() - started) < load.seconds:
-        each_minute(elapsed)
-        time.sleep(min(60.0, max(0.0, load.seconds - elapsed)))
+    minutes = 0
+    while (elapsed_s := time.perf_counter() - started) < load.seconds:
+        if elapsed_s >= 60 * minutes:
+            each_minute(elapsed_s)
+            minutes += 1
+        if beside is not None:
+            beside()
+        time.sleep(BESIDE_S)
     measured, walls, cpu_s = Measured(), [], 0.0
     for _ in children:
         of_child, wall_s, child_cpu_s = answers.get(timeout=READY_WITHIN_S)
