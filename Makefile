@@ -68,6 +68,9 @@ bench: install-dev model ## measure what docs/benchmarks.md says (RECORDS=real.p
 	$(BIN)/python benchmarks/planning.py 1000000 5000000 10000000 20000000
 	$(BIN)/python benchmarks/bookkeeping.py --records 10000 100000 1000000 --model "$(MODEL)"
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/interruption.py
+	$(if $(shell command -v pg_ctl),$(BIN)/python benchmarks/load.py --workers 200 2000 --minutes 10,@echo "pg_ctl on the PATH: load, too")
+	$(if $(shell command -v pg_ctl),$(BIN)/python benchmarks/load_sizes.py --versions 1 10)
 	$(if $(RECORDS),$(BIN)/python benchmarks/engine_efficiency.py --input "$(RECORDS)",@echo "RECORDS=real.parquet measures the engine's efficiency, too")
 
 .PHONY: constraints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,11 @@ POSTGRESQL_CONNECT = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-POSTGRESQL_SESSION = "SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = '30s'"
+# The conditional statements are written for READ COMMITTED, whatever the server's or the role's default is.
+POSTGRESQL_SESSION = (
+    "SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = '30s'; "
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
+)
 
 
 def open_shard_table(
@@ -51,7 +56,8 @@ def open_shard_table(
     except (ArgumentError, ImportError, OSError) as error:
         raise InvalidSettings(_message(parsed, error)) from None
     try:
-        retried(lambda _attempt: migrate(engine), retry_for_s=open_for_s)
+        whole = engine.execution_options(postgresql_whole=True)
+        retried(lambda _attempt: migrate(whole), retry_for_s=open_for_s)
     except (ShardTableUnavailable, InvalidSettings, SQLAlchemyError, sqlite3.Error) as error:
         engine.dispose()
         raise InvalidSettings(_message(parsed, error)) from None
@@ -102,7 +108,7 @@ def _postgresql_engine(url: URL) -> Engine:
     engine = create_engine(
         url,
         connect_args=defaults,
-        isolation_level="READ COMMITTED",  # the conditional statements are written for it
+        isolation_level="AUTOCOMMIT",  # no lock outlives its statement, but in the transactions below
         pool_pre_ping=True,
         pool_size=1,  # a fleet holds one or two connections per worker, whatever the server's limit of 100
         max_overflow=9,
@@ -115,4 +121,12 @@ def _postgresql_engine(url: URL) -> Engine:
             cursor.execute(POSTGRESQL_SESSION)
         connection.commit()
 
+    # Not by psycopg2's own switch: it forgets the session's isolation level when it goes back.
+    for when, statement in (("begin", "BEGIN"), ("commit", "COMMIT"), ("rollback", "ROLLBACK")):
+        event.listen(engine, when, partial(_say, statement))
     return engine
+
+
+def _say(statement: str, db: Connection) -> None:
+    if db.get_execution_options().get("postgresql_whole") and not db.invalidated:
+        db.exec_driver_sql(statement)

@@ -27,8 +27,9 @@ class SqlShardTable:
     """The `ShardTable` port over a database that `connect.open_shard_table` opened and migrated.
 
     Every call is one short transaction, sent again for up to `retry_for_s` while the database is away or locked;
-    then it raises `ShardTableUnavailable`. A try whose answer was lost may have gone through, so each call may be
-    sent twice: a claim finds its lease again by the token it carried, a release accepts that its epoch is released,
+    then it raises `ShardTableUnavailable`. On PostgreSQL a call of one statement commits by itself: a worker that
+    stalls between two messages keeps no row locked. A try whose answer was lost may have gone through, so each call may
+    be sent twice: a claim finds its lease again by the token it carried, a release accepts that its epoch is released,
     the others say absolute values. (Where a server still works on the lost try, a claim can take a second shard;
     the first one's lease expires then.) Safe to share between threads, not across a fork.
     """
@@ -36,6 +37,7 @@ class SqlShardTable:
     def __init__(self, engine: Engine, *, retry_for_s: float = 60.0) -> None:
         self._engine = engine
         self._readers = engine.execution_options(sqlite_begin="BEGIN")
+        self._transactions = engine.execution_options(postgresql_whole=True)
         self._dialect = engine.dialect.name
         self._retry_for_s = retry_for_s
 
@@ -58,7 +60,7 @@ class SqlShardTable:
                     db.execute(statement)
             return digest
 
-        if self._write(work) != digest:
+        if self._write(work, whole=True) != digest:
             raise ObjectConflict(f"version {version} is registered with other shards or for another job than {job}")
 
     def claim(
@@ -170,7 +172,7 @@ class SqlShardTable:
                 transitions.check_live(_row(db, lease), lease)
             db.execute(statements.charge(self._dialect), rows)
 
-        self._write(work)
+        self._write(work, whole=True)
 
     def tries(self, version: str, shard: int) -> dict[int, Tries]:
         """Return the failed tries of a shard's records; see the port."""
@@ -195,11 +197,14 @@ class SqlShardTable:
             for statement in statements.set_cancelled(version, cancelled=cancelled):
                 db.execute(statement)
 
-        self._write(work)
+        self._write(work, whole=True)
 
-    def _write(self, work: Callable[[Connection, int], T]) -> T:
+    def _write(self, work: Callable[[Connection, int], T], *, whole: bool = False) -> T:
+        """Change something; `whole`: by several statements, all or none of which happen."""
+        engine = self._transactions if whole else self._engine
+
         def transaction(attempt: int) -> T:
-            with self._engine.begin() as db:
+            with engine.begin() as db:
                 return work(db, attempt)
 
         return retried(transaction, retry_for_s=self._retry_for_s)

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,10 @@ def _identity() -> dict[str, Any]:
 
 
 class PostgresServer:
-    """One server. `start` and `stop` may alternate: the port and the data stay."""
+    """One server. `start` and `stop` may alternate: the port and the data stay. `options` go before `OPTIONS`."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+        self._options = {**OPTIONS, **(options or {})}
         self._identity = _identity()
         self._folder = Path(tempfile.mkdtemp(prefix="batch-postgres-"))
         self._names = itertools.count(1)
@@ -61,7 +63,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start and wait until it takes connections."""
-        options = " ".join(f"-c {name}='{value}'" for name, value in {**OPTIONS, "port": self.port}.items())
+        options = " ".join(f"-c {name}='{value}'" for name, value in {**self._options, "port": self.port}.items())
         self._run("pg_ctl", "start", "-w", "-l", str(self._folder / "log"), "-o", options)
 
     def stop(self) -> None:

@@ -15,6 +15,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from batch_assets.domain.attempt import Refused
@@ -28,7 +29,8 @@ class FakeFaults:
 
     `crash` ends the engine, `kill_worker` kills this whole process, `hang` lets the engine stand still until it is
     killed, `refuse` is refused at submission, `invalid` answers no JSON, `truncate` cuts the answer, `abort` comes back
-    unfinished. `latency_s` is how long each step takes.
+    unfinished. `latency_s` is how long each step takes. `journal` is a folder in which each process notes what it is
+    asked and what it answers, at which second of `time.monotonic`; no death takes a note back.
     """
 
     crash: str = ""
@@ -39,6 +41,7 @@ class FakeFaults:
     truncate: str = ""
     abort: str = ""
     latency_s: float = 0.0
+    journal: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> FakeFaults:
@@ -72,6 +75,9 @@ class FakeEngine:
         self._standing = threading.Event()
         self._why = "the fake engine is dead"
         self._tokens_moved = 0
+        self._journal = (
+            (Path(faults.journal) / f"{os.getpid()}.log").open("ab", buffering=0) if faults.journal else None
+        )
 
     @property
     def tokens_moved(self) -> int:
@@ -89,6 +95,7 @@ class FakeEngine:
         if self._has(request, self._faults.refuse):
             raise Refused("the fake engine refuses this prompt")
         self._waiting[request.request_id] = request
+        self._note("asked", request.request_id)
 
     def step(self) -> list[EngineOutput]:
         """Answer the oldest requests."""
@@ -100,6 +107,7 @@ class FakeEngine:
             batch = self._strike(batch)
         for request in batch:
             del self._waiting[request.request_id]
+            self._note("answered", request.request_id)
         answers = [self._answer(request) for request in batch]
         self._tokens_moved += sum(answer.output_tokens for answer in answers)
         return answers
@@ -112,6 +120,12 @@ class FakeEngine:
     def close(self) -> None:
         """Nothing runs."""
         self._killed.set()
+        if self._journal is not None:
+            self._journal.close()
+
+    def _note(self, what: str, request_id: str) -> None:
+        if self._journal is not None:
+            self._journal.write(f"{time.monotonic():.4f} {what} {request_id}\n".encode())
 
     def _require_alive(self) -> None:
         if self._killed.is_set():

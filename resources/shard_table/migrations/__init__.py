@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, func, insert, inspect, select, text
 
 from batch_assets.domain.errors import InvalidSettings
-from resources.shard_table.migrations import m0001_shards, m0002_failure_of_tries
+from resources.shard_table.migrations import m0001_shards, m0002_failure_of_tries, m0003_vacuum_in_time
 from resources.shard_table.tables import SCHEMA_VERSION
 
 # Any number that nobody else uses in this database: the key of PostgreSQL's advisory lock around migrations.
@@ -27,6 +27,7 @@ class Migration:
 MIGRATIONS = (
     Migration(number=1, statements=m0001_shards.STATEMENTS, postgresql=m0001_shards.POSTGRESQL_STATEMENTS),
     Migration(number=2, statements=m0002_failure_of_tries.STATEMENTS),
+    Migration(number=3, statements=(), postgresql=m0003_vacuum_in_time.POSTGRESQL_STATEMENTS),
 )
 NEWEST = MIGRATIONS[-1].number
 

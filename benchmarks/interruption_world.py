@@ -1,0 +1,179 @@
+"""Workers to interrupt, and the journal where their fake engines note what they were asked and what they answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+from bookkeeping import make_spec, write_source
+
+from resources.flow import take_and_register
+from resources.platform import Platform
+from resources.settings import Settings
+
+SEQS = 32
+WINDOW = 40  # what a worker has in flight with that many sequences: 1.25 of them
+EXIT_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """One registered version and how its workers are set up."""
+
+    platform: Platform
+    version: str
+    journal: Path
+
+    @classmethod
+    def make(cls, folder: Path, *, records: int, shard_size: int, latency_s: float, **settings: float) -> World:
+        """Register `records` in shards; a worker answers `SEQS` of them each `latency_s` seconds."""
+        journal = folder / "journal"
+        journal.mkdir(parents=True)
+        write_source(folder / "source.parquet", records)
+        faults = json.dumps({"latency_s": latency_s, "journal": str(journal)})
+        platform = Platform.open(
+            Settings.model_validate({"data_dir": folder / "data", "fake_faults": faults, **settings})
+        )
+        spec = make_spec(folder / "source.parquet", None)
+        spec = replace(spec, model=replace(spec.model, max_num_seqs=SEQS), shard_size=shard_size)
+        return cls(platform=platform, version=take_and_register(platform, spec).version, journal=journal)
+
+    def read(self) -> dict[int, Diary]:
+        """Return what each worker noted so far, by process id."""
+        return {int(path.stem): Diary.read(path) for path in sorted(self.journal.glob("*.log"))}
+
+    def at_work(self, pids: Iterable[int]) -> list[int]:
+        """Return those of the processes that have been asked something."""
+        return sorted(pid for pid in pids if (self.journal / f"{pid}.log").exists())
+
+
+@dataclass(slots=True)
+class Diary:
+    """When each record was asked and answered, in seconds of `time.monotonic`; a record is (shard, row)."""
+
+    asked: dict[tuple[int, int], float] = field(default_factory=dict)
+    answered: dict[tuple[int, int], float] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Diary:
+        """Read one worker's notes."""
+        diary = cls()
+        for line in path.read_text().splitlines():
+            at_s, what, request_id = line.split()
+            shard, epoch, row = map(int, request_id.split("/"))
+            (diary.asked if what == "asked" else diary.answered)[shard, row] = float(at_s)
+            diary.epochs[shard] = epoch
+        return diary
+
+    def in_flight(self, at_s: float) -> int:
+        """Count the records that were in the engine at a moment."""
+        return sum(
+            at_s >= asked_s and self.answered.get(record, at_s + 1) > at_s for record, asked_s in self.asked.items()
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one death cost.
+
+    `in_flight` records were in the engine, and `asked_again` were asked again: these and the uncommitted ones. After
+    `back_s` seconds the first of the dead worker's shards was worked on again (None: none had anything left to ask).
+    `careful_s` is what its successors lost by asking their first records, the suspects, in small groups.
+    """
+
+    in_flight: int
+    asked_again: int
+    back_s: float | None
+    careful_s: float
+
+
+def cost_of(pid: int, died_s: float, diaries: dict[int, Diary], *, suspects: int, rate: float) -> Cost:
+    """Say what a death cost, from everybody's notes to the end; `rate` is a worker's usual records/s."""
+    dead = diaries[pid]
+    again: set[tuple[int, int]] = set()
+    back_s: list[float] = []
+    careful_s = 0.0
+    for diary in (diary for other, diary in diaries.items() if other != pid):
+        again |= {record for record, asked_s in diary.asked.items() if asked_s > died_s and record in dead.asked}
+        for shard, epoch in diary.epochs.items():
+            if epoch <= dead.epochs.get(shard, epoch):
+                continue
+            asks = sorted(asked_s for (of_shard, _row), asked_s in diary.asked.items() if of_shard == shard)
+            back_s.append(asks[0] - died_s)
+            if epoch == dead.epochs[shard] + 1:
+                first = asks[: suspects + 1]
+                careful_s += max(0.0, first[-1] - first[0] - len(first) / rate)
+    return Cost(
+        in_flight=dead.in_flight(died_s),
+        asked_again=len(again),
+        back_s=round(min(back_s), 2) if back_s else None,
+        careful_s=round(careful_s, 2),
+    )
+
+
+def own_workers() -> list[int]:
+    """Return the process ids of the workers that this process has running."""
+    found = []
+    for child in psutil.Process().children():
+        try:
+            if "worker" in child.cmdline():
+                found.append(child.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+class Pods:
+    """Workers that nobody watches, as pods are: one that ends is replaced by a new name, and no lease is expired."""
+
+    def __init__(self, world: World, count: int) -> None:
+        self._world = world
+        self._started = 0
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        for _ in range(count):
+            self.add()
+
+    @property
+    def at_work(self) -> list[int]:
+        """Process ids of those that have been asked something."""
+        return self._world.at_work(self._running)
+
+    def add(self) -> None:
+        """Start one."""
+        self._started += 1
+        settings = self._world.platform.settings
+        settings.log_dir.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "worker", "--version", self._world.version, "--worker", f"pod-{self._started}"]
+        with (settings.log_dir / f"pod-{self._started}.log").open("wb") as log:
+            pod = subprocess.Popen(
+                [*command, "--parent", str(os.getpid())],
+                env={**os.environ, **settings.environment()},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self._running[pod.pid] = pod
+
+    def end(self, pid: int, number: signal.Signals) -> tuple[float, float, int]:
+        """Send a signal; return when (`time.monotonic`), the seconds until the process was gone, and its exit code."""
+        pod = self._running.pop(pid)
+        at_s = time.monotonic()
+        pod.send_signal(number)
+        code = pod.wait(EXIT_WAIT_S)
+        return at_s, time.monotonic() - at_s, code
+
+    def stop(self) -> None:
+        """Let all of them drain and end."""
+        for pod in self._running.values():
+            pod.terminate()
+        for pod in self._running.values():
+            pod.wait(EXIT_WAIT_S)
+        self._running.clear()
