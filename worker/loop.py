@@ -87,6 +87,7 @@ class Worker:
         self._open: list[OpenShard] = []
         self._next_claim_s = 0.0
         self._recycle = False
+        self._has_claimed = False
         self._records = 0
         self._tokens = 0
         self._started_s = tools.clock.monotonic_s()
@@ -189,7 +190,8 @@ class Worker:
         """Claim a shard if there may be one; a worker whose memory has grown too much takes no more."""
         now_s = self._tools.clock.monotonic_s()
         bound = self._limits.memory_mb_max
-        if bound and self._tools.memory_mb() > bound:
+        # Never before its first shard: a bound below what the model needs must not keep all work from being done.
+        if bound and self._has_claimed and self._tools.memory_mb() > bound:
             self._recycle = True
         if self._recycle or len(self._open) >= OPEN_SHARDS_MAX or now_s < self._next_claim_s:
             return False
@@ -202,6 +204,7 @@ class Worker:
         if lease is None:
             self._next_claim_s = now_s + CLAIM_PAUSE_S
             return False
+        self._has_claimed = True
         try:
             shard = self._tools.open_shard(lease)
         except LeaseLost as error:

@@ -140,7 +140,14 @@ class Bench:
         return build
 
     def worker(
-        self, name: str = "w1", *, faults: FakeFaults | None = None, part_records_max: int = 10, restarts_max: int = 16
+        self,
+        name: str = "w1",
+        *,
+        faults: FakeFaults | None = None,
+        part_records_max: int = 10,
+        restarts_max: int = 16,
+        memory_mb: Callable[[], float] = lambda: 0.0,
+        memory_mb_max: int = 0,
     ) -> tuple[Worker, StopSignal]:
         """Return a worker and its stop signal."""
         entry = self.platform.registry.read(self.spec.name, self.version)
@@ -164,14 +171,14 @@ class Bench:
             successor=Successor(self.table, committer, keeper, window=window, part_records_max=part_records_max),
             clock=self.clock,
             stop=stop,
-            memory_mb=lambda: 0.0,
+            memory_mb=memory_mb,
         )
         limits = Limits(
             window=window,
             part_records_max=part_records_max,
             part_interval_s=5.0,
             lease_ttl_s=600.0,
-            memory_mb_max=0,
+            memory_mb_max=memory_mb_max,
         )
         assignment = Assignment(worker=name, version=self.version, spec=self.spec, shards=None)
         return Worker(assignment, tools, limits), stop
