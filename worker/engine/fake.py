@@ -15,6 +15,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from batch_assets.domain.attempt import Refused
@@ -28,7 +29,8 @@ class FakeFaults:
 
     `crash` ends the engine, `kill_worker` kills this whole process, `hang` lets the engine stand still until it is
     killed, `refuse` is refused at submission, `invalid` answers no JSON, `truncate` cuts the answer, `abort` comes back
-    unfinished. `latency_s` is how long each step takes.
+    unfinished. `latency_s` is how long each step takes. `journal` names a file to which each request is added when it
+    is asked and when it is answered, so that a test can count what was done twice.
     """
 
     crash: str = ""
@@ -39,6 +41,7 @@ class FakeFaults:
     truncate: str = ""
     abort: str = ""
     latency_s: float = 0.0
+    journal: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> FakeFaults:
@@ -89,6 +92,7 @@ class FakeEngine:
         if self._has(request, self._faults.refuse):
             raise Refused("the fake engine refuses this prompt")
         self._waiting[request.request_id] = request
+        self._note("asked", [request])
 
     def step(self) -> list[EngineOutput]:
         """Answer the oldest requests."""
@@ -101,6 +105,7 @@ class FakeEngine:
         for request in batch:
             del self._waiting[request.request_id]
         answers = [self._answer(request) for request in batch]
+        self._note("answered", batch)
         self._tokens_moved += sum(answer.output_tokens for answer in answers)
         return answers
 
@@ -112,6 +117,11 @@ class FakeEngine:
     def close(self) -> None:
         """Nothing runs."""
         self._killed.set()
+
+    def _note(self, what: str, requests: Iterable[EngineRequest]) -> None:
+        if self._faults.journal:
+            with Path(self._faults.journal).open("a", encoding="utf-8") as journal:
+                journal.writelines(f"{what} {request.request_id}\n" for request in requests)
 
     def _require_alive(self) -> None:
         if self._killed.is_set():
