@@ -31,14 +31,14 @@ def test_a_worker_is_killed_in_the_middle_of_a_shard(stack: Stack) -> None:
 
 def test_the_run_itself_is_killed(stack: Stack) -> None:
     """The step's process dies by `kill -9`: its workers drain and leave, and the next run goes on where they were."""
-    with Scene(stack, messages(150), shard_size=75) as scene:
-        run = scene.run("run", SLOW, workers=2)
+    with Scene(stack, messages(150), shard_size=50) as scene:
+        run = scene.run("run", SLOW)
         scene.until_committed(40)
         run.kill()
         until(lambda: not survivors(scene.mark), "the end of the dead run's workers")
-        assert last_words(scene.log_dir) == [75, 75]
-        assert {row.state for row in scene.rows} == {ShardState.PENDING}
+        assert last_words(scene.log_dir) == [75]
+        assert ShardState.LEASED not in {row.state for row in scene.rows}
         again = scene.run("again")
         assert again.wait() == 0, again.log
-        assert [line for line in again.log.splitlines() if line.startswith("done")] == ["done 0", "done 1"]
+        assert [line for line in again.log.splitlines() if line.startswith("done")] == ["done 0", "done 1", "done 2"]
         conclude(scene, exits={"run": -9, "again": 0}, recomputed_max=0)
