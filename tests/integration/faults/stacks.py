@@ -25,12 +25,12 @@ class Stack:
     @property
     def data_dir(self) -> Path:
         """The data folder; its name in a process's environment says that the process is this scene's."""
-        return self.folder / "data"
+        return Path(self.places.get("data_dir", self.folder / "data"))
 
     def settings(self, **changes: Any) -> Settings:
         """Return settings that commit often, so that a scene takes seconds."""
         fast = {"poll_interval_s": 0.05, "part_interval_s": 0.2, "part_records_max": 20}
-        return Settings(data_dir=self.data_dir, **{**fast, **self.places, **changes})
+        return Settings(**{"data_dir": self.data_dir, **fast, **self.places, **changes})
 
     def database_is_free(self) -> bool:
         """Whether nobody holds a lock in the shard table now: a process that is stopped while it does holds it on."""
