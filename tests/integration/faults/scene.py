@@ -17,6 +17,7 @@ from batch_assets.domain.spec import JobSpec
 from resources.flow import scan_version, take_and_register
 from resources.platform import Platform
 from resources.results.parquet import fetch_parquet
+from resources.settings import Settings
 from tests.integration.faults.hands import Hand, survivors
 from tests.integration.faults.journal import Journal
 from tests.integration.faults.stacks import Stack
@@ -47,6 +48,7 @@ class Scene:
         shard_size: records a shard; by default one shard holds all.
         max_num_seqs: what the fake engine answers at each step; the window is 1.25 times that.
         spec: another job than the usual one on the fake engine.
+        registered: a job and a version of it that stands already, over these texts.
         settings: of every process of the scene, this one included.
     """
 
@@ -58,16 +60,21 @@ class Scene:
         shard_size: int | None = None,
         max_num_seqs: int = 8,
         spec: Callable[[JobSpec], JobSpec] = lambda spec: spec,
+        registered: tuple[str, str] | None = None,
         **settings: Any,
     ) -> None:
         self.stack = stack
         self.texts = list(texts)
         self.changes = settings
         self.platform = Platform.open(stack.settings(**settings))
-        made = make_spec(stack.folder, texts, shard_size=shard_size or len(texts), max_num_seqs=max_num_seqs)
-        self.spec = spec(made)
+        if registered is not None:
+            job, self.version = registered
+            self.spec = self.platform.registry.read(job, self.version).spec
+        else:
+            made = make_spec(stack.folder, texts, shard_size=shard_size or len(texts), max_num_seqs=max_num_seqs)
+            self.spec = spec(made)
+            self.version = take_and_register(self.platform, self.spec).version
         self.window = int(self.spec.model.max_num_seqs * 1.25)
-        self.version = take_and_register(self.platform, self.spec).version
         self.journal = Journal(stack.folder / "journal")
         self.hands: list[Hand] = []
 
@@ -79,12 +86,16 @@ class Scene:
             process.kill()
         for hand in self.hands:
             hand.process.wait()
+        self.platform.table.close()
 
     def environment(self, faults: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, str]:
         """Return the environment of one of the scene's processes; `faults` are the fake engine's."""
+        return {**os.environ, "PYTHONPATH": str(ROOT), **self.settings(faults, **settings).environment()}
+
+    def settings(self, faults: Mapping[str, Any] | None = None, **settings: Any) -> Settings:
+        """Return the settings of one of the scene's processes."""
         told = json.dumps({"journal": str(self.journal.path), **(faults or {})})
-        chosen = self.stack.settings(**{"fake_faults": told, **self.changes, **settings})
-        return {**os.environ, "PYTHONPATH": str(ROOT), **chosen.environment()}
+        return self.stack.settings(**{"fake_faults": told, **self.changes, **settings})
 
     def worker(
         self,
@@ -96,18 +107,21 @@ class Scene:
     ) -> Hand:
         """Start `python -m worker` on the version."""
         arguments = [*program, "--version", self.version, "--worker", name]
-        return self._start(name, arguments, self.environment(faults, **settings))
+        return self.start(name, arguments, self.environment(faults, **settings))
 
     def run(self, name: str, faults: Mapping[str, Any] | None = None, **settings: Any) -> Hand:
         """Start a process that runs the version with a fleet of its own, as the step of a Dagster run does."""
-        return self._start(name, ["-c", ONE_RUN, self.version], self.environment(faults, **settings))
+        return self.start(name, ["-c", ONE_RUN, self.version], self.environment(faults, **settings))
 
-    def _start(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Hand:
+    def start(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str], *, folder: Path = ROOT
+    ) -> Hand:
+        """Start any other program of Python's as one of the scene's processes."""
         log_file = self.stack.folder / f"{name}.log"
         with log_file.open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, *arguments],
-                cwd=ROOT,
+                cwd=folder,
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -7,11 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import create_engine, select
 from sqlalchemy.exc import OperationalError
 
 from resources.settings import Settings
 from resources.shard_table.tables import SHARD
+
+# Where the fault has nothing to do with the database or the store, the other stack has its turn in the slow suite.
+MOSTLY_EMBEDDED = pytest.mark.parametrize(
+    "stack", ["embedded", pytest.param("cluster", marks=pytest.mark.slow)], indirect=True
+)
+MOSTLY_CLUSTER = pytest.mark.parametrize(
+    "stack", [pytest.param("embedded", marks=pytest.mark.slow), "cluster"], indirect=True
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.faults.ending import conclude
 from tests.integration.faults.hands import last_words
 from tests.integration.faults.scene import Scene, messages
-from tests.integration.faults.stacks import Stack
+from tests.integration.faults.stacks import MOSTLY_EMBEDDED, Stack
 
 POISON = "POISON"
 
@@ -40,6 +40,7 @@ def test_records_that_crash_the_engine(stack: Stack, places: set[int]) -> None:
         conclude(scene, exits={"worker": 0}, dead=dead(places), recomputed_max=3 * scene.window * len(places))
 
 
+@MOSTLY_EMBEDDED
 def test_a_record_that_hangs_the_engine(stack: Stack) -> None:
     """The engine stands still without dying: the watchdog ends it, and the record is found like one that crashes."""
     with Scene(stack, with_poison(100, {61}), max_num_seqs=2) as scene:
@@ -50,14 +51,14 @@ def test_a_record_that_hangs_the_engine(stack: Stack) -> None:
         conclude(scene, exits={"worker": 0}, dead=dead({61}), recomputed_max=4 * scene.window)
 
 
-@pytest.mark.parametrize("stack", ["embedded", pytest.param("cluster", marks=pytest.mark.slow)], indirect=True)
+@MOSTLY_EMBEDDED
 def test_a_record_that_kills_the_whole_worker(stack: Stack) -> None:
     """Worker after worker dies of the same record, and none can say so: those who come next find it all the same."""
-    with Scene(stack, with_poison(60, {23}), max_num_seqs=2) as scene:
+    with Scene(stack, with_poison(60, {7}), max_num_seqs=2) as scene:
         run = scene.run("run", {"kill_worker": POISON})
         assert run.wait() == 0, run.log
         assert last_words(scene.log_dir)[-1] == 0
         killed = last_words(scene.log_dir)[:-1]
         assert set(killed) == {None}
         assert len(killed) <= math.ceil(math.log2(scene.window)) + 3 + 1
-        conclude(scene, exits={"run": 0}, dead=dead({23}), recomputed_max=scene.loss_max)
+        conclude(scene, exits={"run": 0}, dead=dead({7}), recomputed_max=scene.loss_max)

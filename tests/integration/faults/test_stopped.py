@@ -10,7 +10,7 @@ from batch_assets.domain.errors import LeaseLost
 from batch_assets.domain.lease import Lease, claimable
 from tests.integration.faults.ending import conclude
 from tests.integration.faults.scene import Scene, messages
-from tests.integration.faults.stacks import Stack
+from tests.integration.faults.stacks import MOSTLY_CLUSTER, Stack
 from tests.integration.faults.waiting import let_pass, until
 
 SLOW = {"latency_s": 0.1}
@@ -70,6 +70,7 @@ def test_what_comes_late_is_refused(stack: Stack, place: str) -> None:
         conclude(scene, exits={"sleeper": 0, "replacement": 0}, recomputed_max=scene.loss_max)
 
 
+@MOSTLY_CLUSTER
 def test_a_pause_shorter_than_the_lease_costs_nothing(stack: Stack) -> None:
     """A machine stands still for three heartbeats and goes on: the lease holds, and no record is asked twice."""
     with Scene(stack, messages(60)) as scene:

@@ -6,13 +6,11 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from batch_assets.domain.lease import ShardState
 from resources.flow import scan_version
 from tests.integration.faults.ending import conclude
 from tests.integration.faults.scene import ROOT, Scene, messages
-from tests.integration.faults.stacks import Stack
+from tests.integration.faults.stacks import MOSTLY_CLUSTER, MOSTLY_EMBEDDED, Stack
 from tests.integration.faults.waiting import CLOCK, until
 
 SLOW = {"latency_s": 0.1}
@@ -37,6 +35,7 @@ def test_sigterm_with_records_in_flight(stack: Stack) -> None:
         conclude(scene, exits={"first": 75, "second": 0}, recomputed_max=0)
 
 
+@MOSTLY_CLUSTER
 def test_a_lease_is_lost_while_the_worker_works(stack: Stack) -> None:
     """Somebody else holds the shard now: the worker aborts its requests at the next renewal, and asks no more of it."""
     with Scene(stack, messages(200)) as scene:
@@ -53,6 +52,7 @@ def test_a_lease_is_lost_while_the_worker_works(stack: Stack) -> None:
         conclude(scene, exits={"loser": 0, "next": 0}, recomputed_max=scene.loss_max)
 
 
+@MOSTLY_EMBEDDED
 def test_a_version_is_cancelled_and_taken_up_again(stack: Stack) -> None:
     """Somebody sees that the prompt is wrong: `cancel` ends the work at the next renewal; what stands can be read.
 
@@ -73,7 +73,7 @@ def test_a_version_is_cancelled_and_taken_up_again(stack: Stack) -> None:
         conclude(scene, exits={"first": 0, "second": 0}, recomputed_max=scene.window)
 
 
-@pytest.mark.parametrize("stack", [pytest.param("embedded", marks=pytest.mark.slow), "cluster"], indirect=True)
+@MOSTLY_CLUSTER
 def test_two_runs_of_one_version_at_once(stack: Stack) -> None:
     """Two people start the same version on two machines: both runs end well, and no record is asked twice."""
     with Scene(stack, messages(160), shard_size=20) as scene:
