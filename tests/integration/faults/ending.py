@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from batch_assets.domain.lease import ShardState
 from resources.flow import dead_letters, run_checks, scan_version
 from resources.results.audit import audit_version
-from tests.integration.faults.hands import survivors
 from tests.integration.faults.scene import Scene
 from tests.integration.faults.waiting import until
 
@@ -43,7 +42,7 @@ def conclude(
 
 
 def _nobody_is_left(scene: Scene) -> None:
-    until(lambda: not survivors(scene.mark), f"the end of {survivors(scene.mark)}")
+    until(lambda: not scene.living, f"the end of {scene.living}")
 
 
 def _every_record_once(scene: Scene, dead: Mapping[str, str]) -> None:

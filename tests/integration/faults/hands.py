@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,13 +68,20 @@ def _last_word(path: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def survivors(mark: str) -> list[psutil.Process]:
-    """Return the processes that were started with `mark` in their environment and still live; this one is none."""
-    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _has(process, mark)]
+def survivors(mark: str, sessions: Collection[int] = ()) -> list[psutil.Process]:
+    """Return the living processes that have `mark` in their environment or belong to one of the sessions.
+
+    Engines write their name over their environment, so the session that they were born in must tell.
+    """
+    return [
+        process for process in psutil.process_iter() if process.pid != os.getpid() and _belongs(process, mark, sessions)
+    ]
 
 
-def _has(process: psutil.Process, mark: str) -> bool:
+def _belongs(process: psutil.Process, mark: str, sessions: Collection[int]) -> bool:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and mark in process.environ().values()
-    except psutil.Error:
+        return process.status() != psutil.STATUS_ZOMBIE and (
+            os.getsid(process.pid) in sessions or mark in process.environ().values()
+        )
+    except (psutil.Error, ProcessLookupError):
         return False

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import psutil
 
 from batch_assets.domain.lease import ShardRow, ShardState
 from batch_assets.domain.part import shard_prefix
@@ -78,11 +80,11 @@ class Scene:
         self.journal = Journal(stack.folder / "journal")
         self.hands: list[Hand] = []
 
-    def __enter__(self) -> Scene:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in survivors(self.mark):
+        for process in self.living:
             process.kill()
         for hand in self.hands:
             hand.process.wait()
@@ -132,9 +134,9 @@ class Scene:
         return self.hands[-1]
 
     @property
-    def mark(self) -> str:
-        """What the environment of each of the scene's processes holds, and of no other."""
-        return str(self.stack.data_dir)
+    def living(self) -> list[psutil.Process]:
+        """The processes of the scene that live: all know its data folder, or were born in the session of one."""
+        return survivors(str(self.stack.data_dir), [hand.process.pid for hand in self.hands])
 
     @property
     def log_dir(self) -> Path:

@@ -16,7 +16,10 @@ from resources.results.staging import PartWriter
 from resources.shard_table.sql import SqlShardTable
 from worker.__main__ import main
 
-PLACES: dict[str, tuple[type, str, int]] = {"part": (PartWriter, "commit", 2), "completion": (SqlShardTable, "complete", 1)}
+PLACES: dict[str, tuple[type, str, int]] = {
+    "part": (PartWriter, "commit", 2),
+    "completion": (SqlShardTable, "complete", 1),
+}
 
 
 def stop_before(owner: type, method: str, call: int) -> None:

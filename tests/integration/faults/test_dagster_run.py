@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.scratch import ScratchProject
 from tests.integration.faults.ending import conclude
-from tests.integration.faults.hands import last_words, survivors
+from tests.integration.faults.hands import last_words
 from tests.integration.faults.scene import Scene, messages
 from tests.integration.faults.stacks import Stack
 from tests.integration.faults.waiting import until
@@ -18,7 +18,7 @@ RUN = ("-m", "batch_assets.cli.app", "run")
 
 def the_step(scene: Scene) -> psutil.Process:
     """Return the process that minds the workers: the one in which Dagster runs the step."""
-    (worker,) = [process for process in survivors(scene.mark) if "worker" in process.cmdline()]
+    (worker,) = [process for process in scene.living if "worker" in process.cmdline()]
     parent = worker.parent()
     assert parent is not None
     return parent
@@ -55,7 +55,7 @@ def test_the_step_of_a_dagster_run_is_killed(stack: Stack) -> None:
         step.kill()
         assert first.wait() == 1, first.log
         assert "Traceback" not in first.log
-        until(lambda: not survivors(scene.mark), "the end of the dead run's workers")
+        until(lambda: not scene.living, "the end of the dead run's workers")
         assert last_words(scene.log_dir) == [75]
         again = scene.start(
             "again", [*RUN, scene.version], project.environment(**scene.settings().environment()), folder=project.root

@@ -75,7 +75,6 @@ def test_the_disk_of_everything_is_full(tmp_path: Path, small_disk: Path) -> Non
         scene.until_committed(40)
         ballast = fill(small_disk, leave_bytes=0)
         assert worker.wait(200) == 1
-        print(worker.log[-6000:])
         ballast.unlink()
         last = worker.log.strip().splitlines()[-1]
         assert "no room" in last or "full" in last

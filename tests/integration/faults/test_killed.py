@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batch_assets.domain.lease import ShardState
 from tests.integration.faults.ending import conclude
-from tests.integration.faults.hands import last_words, survivors
+from tests.integration.faults.hands import last_words
 from tests.integration.faults.scene import Scene, messages
 from tests.integration.faults.stacks import Stack
 from tests.integration.faults.waiting import until
@@ -35,7 +35,7 @@ def test_the_run_itself_is_killed(stack: Stack) -> None:
         run = scene.run("run", SLOW)
         scene.until_committed(40)
         run.kill()
-        until(lambda: not survivors(scene.mark), "the end of the dead run's workers")
+        until(lambda: not scene.living, "the end of the dead run's workers")
         assert last_words(scene.log_dir) == [75]
         assert ShardState.LEASED not in {row.state for row in scene.rows}
         again = scene.run("again")

@@ -21,7 +21,7 @@ def with_poison(count: int, places: Collection[int]) -> list[str]:
 
 
 def engine_starts_max(scene: Scene, poison: int) -> int:
-    """Return how many engines one worker may need: log2 of the window and three deaths alone for each, and the first."""
+    """Return how many engines one worker may need: the first; log2 of the window and three deaths alone a poison."""
     return 1 + poison * (math.ceil(math.log2(scene.window)) + 3)
 
 
