@@ -6,6 +6,7 @@ One thread does it, in the order in which it was asked, so a shard is finished a
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -13,7 +14,7 @@ from concurrent.futures import Executor, Future
 import duckdb
 import pyarrow as pa
 
-from batch_assets.domain.errors import LeaseLost
+from batch_assets.domain.errors import BatchError, LeaseLost
 from batch_assets.domain.ports import ObjectStore, ShardTable
 from batch_assets.domain.spec import JobSpec
 from resources.results.merge import finish_shard
@@ -72,6 +73,12 @@ class Committer:
         """Wait for every commit; raises as `look`."""
         while self._futures:
             self._futures.popleft().result()
+
+    def settle(self) -> None:
+        """Wait for every commit, whatever becomes of it: the worker ends of one that failed."""
+        while self._futures:
+            with contextlib.suppress(BatchError):
+                self._futures.popleft().result()
 
     def _ask(self, work: Callable[[], None]) -> None:
         self.look()

@@ -138,6 +138,9 @@ class Worker:
         """Save what can be saved before an error ends the worker: no successor should wait for a lease to expire."""
         for shard in list(self._open):
             with contextlib.suppress(BatchError):
+                self._tools.committer.flush(shard)
+            self._tools.committer.settle()  # where the store takes nothing more, the lease is given back all the same
+            with contextlib.suppress(BatchError):
                 self._let_go(shard)
 
     def _fill(self) -> None:

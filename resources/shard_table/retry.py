@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 LOG = logging.getLogger(__name__)
 WAIT_S_MAX = 3.0
-SQLITE_PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+SQLITE_PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_FULL})
 
 
 def is_transient(error: BaseException) -> bool:
