@@ -132,7 +132,7 @@ def a_folder() -> Iterator[SourceFolder]:
         yield SourceFolder(path / "source", open_result_store(str(path / "store")))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(old=FILES, new=FILES, endings=st.tuples(st.sampled_from(FORMATS), st.sampled_from(FORMATS)))
 def test_it_says_what_a_dictionary_says(old: list[list[Row]], new: list[list[Row]], endings: tuple[str, str]) -> None:
     """Duplicates, nulls and blank ids included; the other way round, new and deleted change places."""
