@@ -10,8 +10,8 @@ from batch_assets.cli.targets import CURRENT, declared_spec, find_version, is_ve
 from batch_assets.domain.errors import UserError
 from batch_assets.domain.snapshot import Snapshot
 from batch_assets.domain.spec import InputColumns, JobSpec
-from resources.flow.delta import source_of
 from resources.platform import Platform
+from resources.snapshots.delta_manifest import source_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ def diff(
     from batch_assets.cli.comparing import compare
     from resources.platform import Platform
     from resources.results.export import check_format
+    from resources.snapshots.contents import read_contents
     from resources.snapshots.diff import diff_snapshots
 
     if out is not None:
@@ -55,6 +56,7 @@ def diff(
         found.new.snapshot,
         found.columns,
         found.prompt_fields,
+        old_contents=read_contents(platform.store, found.old.snapshot, found.columns, found.prompt_fields),
         s3=platform.s3,
         memory_limit=platform.settings.duckdb_memory,
     ) as difference:

@@ -4,7 +4,8 @@ Everything lies under `snapshots/<digest of what it was made from>/`:
 
     rows-<digest>.parquet        the rows, in the converted form: planned and read like any other snapshot
     tombstones-<digest>.parquet  column `record_id`: ids that the old source has and the new one does not, sorted
-    source-<digest>.json         the whole new source snapshot: what the next night is compared with
+    source-<digest>.json         the whole new source snapshot: what the next night is compared with (its contents are
+                                 kept beside it, see `resources.snapshots.contents`)
     manifest.json                names all of them, and the version that was compared with; put last
 
 An unusable row of the new source (without an id, or of an id that either source gives several times) is in the delta,
@@ -15,11 +16,7 @@ of it, a result or a dead letter, is what hides the old answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
-
-import orjson
 
 from batch_assets.domain.canonical import canonical_json, digest_of, digest_of_bytes, short
 from batch_assets.domain.changes import Changes, refuses, skip_reason
@@ -28,29 +25,13 @@ from batch_assets.domain.ports import ObjectStore
 from batch_assets.domain.snapshot import Snapshot, SnapshotObject
 from batch_assets.domain.spec import JobSpec
 from resources.platform import Platform
+from resources.snapshots.contents import may_vanish, read_contents, write_contents
+from resources.snapshots.delta_manifest import MARK, Delta, delta_prefix, read_manifest
 from resources.snapshots.delta_objects import select_rows, write_ids
 from resources.snapshots.diff import Diff, diff_snapshots
+from resources.snapshots.verify import verify_snapshot
 
 FORM = 1  # raised when the form of a delta changes
-MARK = "delta"  # the key of a delta's one object without rows; no source's key lacks an ending
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
-    """A delta that stands in the store. `snapshot` may have no rows: then all that happened is deletion.
-
-    `base` is the version whose results it continues, `source` the whole new source, `tombstones_digest` is
-    `sha256:<hex>` of the object's bytes.
-    """
-
-    base: str
-    snapshot: Snapshot
-    source: Snapshot
-    changes: Changes
-    tombstones: int
-    tombstones_key: str
-    tombstones_digest: str
-    manifest_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +65,12 @@ def make_delta(
         lost_share_max: the share of the old records, 0 to 1, whose loss is still believed.
 
     Raises:
-        SnapshotChanged: a source object is not any more what its snapshot recorded.
+        SnapshotChanged: a source object is not any more what its snapshot recorded, and its contents were not kept:
+            the old source cannot be compared with anything, only a full version can follow.
         InputError: an object is damaged. StoreFull, StoreUnavailable: as the store says.
     """
     digest = _digest(spec, old, new, base)
-    standing = _read(platform.store, digest)
+    standing = read_manifest(platform.store, digest)
     if standing is not None:
         refusal = refuses(standing.changes, lost_share_max)
         return NoDelta(reason=refusal, refused=True, changes=standing.changes) if refusal else standing
@@ -97,6 +79,7 @@ def make_delta(
         new,
         spec.input.columns,
         spec.prompt.fields(),
+        old_contents=read_contents(platform.store, old, spec.input.columns, spec.prompt.fields()),
         s3=platform.s3,
         memory_limit=platform.settings.duckdb_memory,
     ) as diff:
@@ -105,21 +88,26 @@ def make_delta(
         if reason:
             return NoDelta(reason=reason, refused=refusal is not None, changes=diff.changes)
         _write(platform, spec, new, diff, base, digest)
-    written = _read(platform.store, digest)
+    written = read_manifest(platform.store, digest)
     assert written is not None  # noqa: S101  # the manifest was put a moment ago
     return written
 
 
-def read_delta(store: ObjectStore, snapshot: Snapshot) -> Delta | None:
-    """Return the delta that a snapshot is, or None if it is a source of its own."""
-    marks = [item for item in snapshot.objects if item.key == MARK]
-    return _read(store, marks[0].checksum) if marks else None
+def keep_contents(platform: Platform, spec: JobSpec, snapshot: Snapshot) -> None:
+    """Keep what a full version's source says, if it may be written over before the first night looks at it.
 
+    One pass over the source; nothing is done where it is kept already, or lies in the result store anyway.
 
-def source_of(store: ObjectStore, snapshot: Snapshot) -> Snapshot:
-    """Return the whole source that a version's snapshot stands for: a delta's recorded one, or itself."""
-    delta = read_delta(store, snapshot)
-    return delta.source if delta else snapshot
+    Raises:
+        SnapshotChanged: a source object is not any more what the snapshot recorded. InputError: one is damaged.
+    """
+    columns, fields = spec.input.columns, spec.prompt.fields()
+    if not may_vanish(snapshot) or read_contents(platform.store, snapshot, columns, fields) is not None:
+        return
+    nothing = Snapshot(uri=snapshot.uri, objects=())
+    memory_limit = platform.settings.duckdb_memory
+    with diff_snapshots(nothing, snapshot, columns, fields, s3=platform.s3, memory_limit=memory_limit) as diff:
+        write_contents(platform.store, snapshot, columns, fields, diff.contents())
 
 
 def _digest(spec: JobSpec, old: Snapshot, new: Snapshot, base: str) -> str:
@@ -131,7 +119,7 @@ def _digest(spec: JobSpec, old: Snapshot, new: Snapshot, base: str) -> str:
 
 def _write(platform: Platform, spec: JobSpec, new: Snapshot, diff: Diff, base: str, digest: str) -> None:
     """Put every object, then the manifest. Their names hold their digests: whatever an earlier try left is no harm."""
-    store, prefix = platform.store, _prefix(digest)
+    store, prefix = platform.store, delta_prefix(digest)
     objects = []
     for item in select_rows(new, diff.wanted(), spec.input.columns, platform.s3):
         key = _put(store, f"{prefix}/rows", item.data, "parquet")
@@ -146,6 +134,9 @@ def _write(platform: Platform, spec: JobSpec, new: Snapshot, diff: Diff, base: s
                 converted=True,
             )
         )
+    verify_snapshot(new, platform.s3)  # once more: it was read a second time
+    if may_vanish(new):
+        write_contents(store, new, spec.input.columns, spec.prompt.fields(), diff.contents())
     manifest_key = f"{prefix}/manifest.json"
     # Without rows, for the digest: two nights of nothing but deletions are two snapshots.
     mark = SnapshotObject(
@@ -175,24 +166,3 @@ def _put(store: ObjectStore, stem: str, data: bytes, ending: str) -> str:
     key = f"{stem}-{short(digest_of_bytes(data), 32)}.{ending}"
     store.put_if_absent(key, data)
     return key
-
-
-def _read(store: ObjectStore, digest: str) -> Delta | None:
-    key = f"{_prefix(digest)}/manifest.json"
-    if store.head(key) is None:
-        return None
-    manifest: Mapping[str, Any] = orjson.loads(store.get(key))
-    return Delta(
-        base=manifest["base"],
-        snapshot=Snapshot.from_json(manifest["snapshot"]),
-        source=Snapshot.from_json(orjson.loads(store.get(manifest["source"]["key"]))),
-        changes=Changes(**manifest["changes"]),
-        tombstones=manifest["tombstones"]["rows"],
-        tombstones_key=manifest["tombstones"]["key"],
-        tombstones_digest=manifest["tombstones"]["digest"],
-        manifest_key=key,
-    )
-
-
-def _prefix(digest: str) -> str:
-    return f"snapshots/{short(digest, 32)}"

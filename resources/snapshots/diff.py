@@ -8,7 +8,7 @@ of the day on which it was made. A value that cannot be used counts by the class
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -18,15 +18,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from batch_assets.domain.changes import Change, Changes
+from batch_assets.domain.changes import Changes
 from batch_assets.domain.snapshot import Snapshot
 from batch_assets.domain.spec import InputColumns
 from resources.result_store.config import S3Config
-from resources.scratch import fills, open_scratch
+from resources.scratch import open_scratch
 from resources.snapshots import diff_statements as statements
+from resources.snapshots.contents import CONTENTS_SCHEMA
 from resources.snapshots.convert import carry_name
-from resources.snapshots.read import batch_schema, read_slices, whole_slices
-from resources.snapshots.verify import verify_object
+from resources.snapshots.diff_tables import PLACED, Places, count_changes, fill, placed_rows
+from resources.snapshots.read import batch_schema
+from resources.snapshots.verify import verify_snapshot
 
 _BATCH_ROWS = 65_536
 
@@ -49,7 +51,7 @@ class Diff:
         self, old: Snapshot, new: Snapshot, database: duckdb.DuckDBPyConnection, changes: Changes, held: ExitStack
     ) -> None:
         self.changes = changes
-        self._places = (_Places(old), _Places(new))
+        self._places = (Places(old), Places(new))
         self._database = database
         self._held = held
 
@@ -89,6 +91,10 @@ class Diff:
         for batch in self._read(statements.READ_WANTED):
             yield batch.column("new_place").to_numpy()
 
+    def contents(self) -> Iterator[pa.RecordBatch]:
+        """Yield the new snapshot's contents as `CONTENTS_SCHEMA`, by place: what another night can be compared with."""
+        return self._read(statements.READ_CONTENTS)
+
     def _read(self, statement: str) -> Iterator[pa.RecordBatch]:
         with self._database.cursor() as cursor:  # of its own: another query would end this one
             yield from cursor.execute(statement).to_arrow_reader(_BATCH_ROWS)
@@ -100,6 +106,7 @@ def diff_snapshots(
     columns: InputColumns,
     prompt_fields: Sequence[str],
     *,
+    old_contents: Iterable[pa.RecordBatch] | None = None,
     s3: S3Config | None = None,
     memory_limit: str = "512MB",
     threads: int | None = None,
@@ -112,6 +119,7 @@ def diff_snapshots(
         new: the snapshot that is.
         columns: what a job reads of both.
         prompt_fields: `PromptSpec.fields()`: `text` and carried columns.
+        old_contents: what was kept of `old` (`read_contents`, under these columns and prompt); then it is not read.
         s3: how `s3://` objects are read.
         memory_limit: DuckDB's; it spills into `scratch_dir` beyond it.
         threads: DuckDB's; default: all cores.
@@ -123,79 +131,25 @@ def diff_snapshots(
         InputError: an object is damaged.
         ConservationBroken: rows were lost or counted twice (a bug).
     """
-    for item in (*old.objects, *new.objects):
-        if item.rows:
-            verify_object(item, s3)
+    read = [new] if old_contents is not None else [old, new]
+    for snapshot in read:
+        verify_snapshot(snapshot, s3)
     with ExitStack() as held:
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="batch-assets-diff-", dir=scratch_dir))
         database = held.enter_context(open_scratch(Path(folder), memory_limit, threads))
         database.execute(statements.CREATE_SCAN)
         names = ["text" if name == "text" else carry_name(name) for name in dict.fromkeys(prompt_fields)]
-        fill = statements.fill_scan(names, access=columns.access is not None)
-        for snapshot, is_new in ((old, False), (new, True)):
-            _fill(database, fill, snapshot, columns, s3, is_new=is_new)
+        fill_scan = statements.fill_scan(names, access=columns.access is not None)
+        schema = batch_schema(columns).append(PLACED)
+        if old_contents is None:
+            fill(database, fill_scan, placed_rows(old, columns, s3), schema, is_new=False)
+        else:
+            fill(database, statements.FILL_CONTENTS, old_contents, CONTENTS_SCHEMA, is_new=False)
+        fill(database, fill_scan, placed_rows(new, columns, s3), schema, is_new=True)
+        for snapshot in read:  # once more: it may have been written over while it was read
+            verify_snapshot(snapshot, s3)
         for statement in (statements.DIFFERING, statements.CHANGES):
             database.execute(statement)
-        changes = _count(database)
+        changes = count_changes(database)
         changes.check(rows_old=old.rows, rows_new=new.rows)
         return Diff(old, new, database, changes, held.pop_all())
-
-
-def _fill(
-    database: duckdb.DuckDBPyConnection,
-    statement: str,
-    snapshot: Snapshot,
-    columns: InputColumns,
-    s3: S3Config | None,
-    *,
-    is_new: bool,
-) -> None:
-    place = 0
-    schema = batch_schema(columns).append(pa.field("place", pa.int64()))
-
-    def placed() -> Iterator[pa.RecordBatch]:
-        nonlocal place
-        for batch in read_slices(snapshot, whole_slices(snapshot), columns, s3=s3):
-            places = pa.arange(place, place + batch.num_rows)
-            yield pa.RecordBatch.from_arrays([*batch.columns, places], schema=schema)
-            place += batch.num_rows
-
-    for rows in fills(placed(), schema):
-        database.register("batch", rows)
-        database.execute(statement, [is_new])
-        database.unregister("batch")
-
-
-def _count(database: duckdb.DuckDBPyConnection) -> Changes:
-    def one(statement: str) -> tuple[int, ...]:
-        return database.execute(statement).fetchall()[0]
-
-    counted = {change: (old, new) for change, old, new in database.execute(statements.COUNT_CHANGES).fetchall()}
-    old = {name: counted.get(name, (0, 0))[0] for name in Change}
-    new = {name: counted.get(name, (0, 0))[1] for name in Change}
-    rows_new = one(statements.COUNT_NEW)[0]
-    return Changes(
-        new=new[Change.NEW],
-        changed=new[Change.CHANGED],
-        deleted=old[Change.DELETED],
-        unchanged=rows_new - new[Change.NEW] - new[Change.CHANGED] - new[Change.UNUSABLE],
-        unusable_old=old[Change.UNUSABLE],
-        unusable_new=new[Change.UNUSABLE],
-        blurred=one(statements.COUNT_BLURRED)[0],
-        unusable_alike=bool(one(statements.UNUSABLE_MARKS)[0]),
-    )
-
-
-class _Places:
-    """Where a row's number in the whole snapshot is."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._starts = np.cumsum([0, *(item.rows for item in snapshot.objects)], dtype=np.int64)
-
-    def locate(self, places: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return the object's index and the row in it, both 0-based, of each place; null stays null."""
-        absent = np.asarray(places.is_null())
-        numbers = places.fill_null(0).to_numpy()
-        indexes = np.searchsorted(self._starts, numbers, side="right") - 1
-        rows = numbers - self._starts[indexes]
-        return pa.array(indexes, pa.int32(), mask=absent), pa.array(rows, pa.int64(), mask=absent)

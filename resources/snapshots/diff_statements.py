@@ -41,6 +41,16 @@ FROM batch
 """
 
 
+# What `contents` keeps of a snapshot: the content as two numbers, because Arrow has no unsigned one of 128 bits.
+FILL_CONTENTS = """
+INSERT INTO scan SELECT ?, place, record_id, has_id, (high::UHUGEINT << 64) | low::UHUGEINT FROM batch
+"""
+READ_CONTENTS = """
+SELECT place, record_id, has_id, (content >> 64)::UBIGINT AS high,
+       (content & 18446744073709551615::UHUGEINT)::UBIGINT AS low
+FROM scan WHERE new ORDER BY place
+"""
+
 # The state of a group is small, because there is one for every id: two counts, and the contents combined, which is 0
 # for two that are equal. What else is to be known of the few that differ is read again.
 DIFFERING = """

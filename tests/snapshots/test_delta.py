@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -13,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch_assets.domain.canonical import digest_of_bytes
+from batch_assets.domain.errors import ObjectDamaged, SnapshotChanged
 from batch_assets.domain.snapshot import Snapshot
 from batch_assets.domain.spec import JobSpec, PromptSpec, version_name
-from resources.flow import Delta, NoDelta, make_delta, read_delta, register, source_of
+from resources.flow import Delta, NoDelta, keep_contents, make_delta, read_delta, register, source_of
 from resources.planning.planner import plan_version
 from resources.planning.tokens import ByteCounter
 from resources.platform import Platform
@@ -23,7 +25,7 @@ from resources.settings import Settings
 from resources.snapshots import delta_objects
 from resources.snapshots.read import SnapshotReader
 from tests.fixtures.sources import SourceFolder, job_spec
-from tests.snapshots.test_diff import FILES, FORMATS, Row, a_folder, write
+from tests.snapshots.test_diff import FILES, FORMATS, Row, a_folder, model, write
 
 BASE = "v-000000000000"
 
@@ -233,6 +235,56 @@ def test_a_large_delta_is_cut(sources: SourceFolder, monkeypatch: pytest.MonkeyP
     spec = replace(spec_of(), limits=replace(spec_of().limits, input_tokens_max=200))
     assert list(outcome(spec, delta.snapshot)[0]) == [str(number) for number in range(1_000) if number % 3]
     assert sum(item.size_bytes for item in delta.snapshot.objects) > 666 * 100
+
+
+def test_a_table_that_is_written_over_every_night(sources: SourceFolder) -> None:
+    """The old files are gone when the new ones are there: what was kept of them is what is compared."""
+    spec, platform = spec_of(), open_platform(sources)
+    nights = [
+        [Row("a", "1"), Row("b", "1"), Row("twice", "1"), Row("twice", "1"), Row(None, "x")],
+        [Row("a", "2"), Row("b", "1"), Row("c", "1"), Row(None, "x")],
+        [Row("c", "2"), Row("b", "1")],
+    ]
+    taken: list[Snapshot] = []
+    for number, rows in enumerate(nights):
+        found = write(sources, "table", [rows], "parquet")
+        assert found
+        taken.append(found)
+        if not number:
+            keep_contents(platform, spec, found)
+    changes = []
+    for day, (rows_old, rows_new) in enumerate(pairwise(nights)):
+        write(sources, "table", [rows_new], "parquet")
+        delta = make_delta(platform, spec, taken[day], taken[day + 1], base=BASE)
+        assert isinstance(delta, Delta)
+        changes.append(delta.changes)
+        assert delta.changes == model(rows_old, rows_new)[0]
+    assert [(item.changed, item.new, item.deleted, item.unchanged) for item in changes] == [(1, 1, 0, 1), (1, 0, 1, 1)]
+
+
+def test_without_contents_a_table_that_was_written_over_is_refused(sources: SourceFolder) -> None:
+    """And other columns or another prompt are other contents."""
+    spec, platform = spec_of(), open_platform(sources)
+    old = write(sources, "table", [[Row("a", "1")]], "parquet")
+    assert old
+    keep_contents(platform, replace(spec, prompt=PromptSpec(system="Sort it.", user="{text}")), old)
+    new = write(sources, "table", [[Row("a", "2")]], "parquet")
+    assert new
+    with pytest.raises(SnapshotChanged, match=r"0\.parquet"):
+        make_delta(platform, spec, old, new, base=BASE)
+
+
+def test_contents_that_were_damaged_are_refused(sources: SourceFolder) -> None:
+    """A wrong hash would make a record unchanged that is not."""
+    spec, platform = spec_of(), open_platform(sources)
+    old = write(sources, "table", [[Row("a", "1")]], "parquet")
+    assert old
+    keep_contents(platform, spec, old)
+    (key,) = [item.key for item in platform.store.list("snapshots") if "contents-" in item.key]
+    platform.store.delete(key)
+    platform.store.put_if_absent(key, b"PAR1")
+    with pytest.raises(ObjectDamaged, match="contents-00000"):
+        make_delta(platform, spec, old, old, base=BASE)
 
 
 def test_access_labels_and_failures_come_along(sources: SourceFolder) -> None:
