@@ -1,6 +1,6 @@
 """How fast two snapshots are compared, and whether memory stays flat: records/s and peak memory at two sizes.
 
-    python benchmarks/diff.py [records ...]        (default: 500000 5000000)
+    python benchmarks/diff.py [--rounds N] [records ...]        (default: 3 rounds of 500000 and 5000000)
 
 Of the new snapshot's records 5 % are edited, 1 % are new, and 1 % of the old ones are gone; it has another order.
 Beside it stands DuckDB alone: a full outer join by id over the same Parquet files with its own hash of the text, the
@@ -12,6 +12,7 @@ Both sides are counted: records/s are rows of the old and the new snapshot in a 
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -33,7 +34,6 @@ from resources.snapshots.take import take_snapshot
 
 MEMORY_LIMIT = "512MB"
 THREADS = 2
-ROUNDS = 3
 FILE_RECORDS = 250_000
 COLUMNS = InputColumns(carry=("lang",))
 WORDS = ["please", "help", "my", "card", "was", "charged", "twice", "the", "refund", "did", "not", "arrive", "thanks"]
@@ -135,14 +135,20 @@ def main() -> None:
         seconds, cpu_s = time.perf_counter() - start_s, time.process_time() - start_cpu_s
         print(seconds, cpu_s, peak_memory_mb())
         return
-    print(f"{THREADS} threads of {os.cpu_count()} cores, DuckDB memory limit {MEMORY_LIMIT}, median of {ROUNDS}")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("records", nargs="*", type=int, default=[500_000, 5_000_000])
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    print(
+        f"{THREADS} threads of {os.cpu_count()} cores, DuckDB memory limit {MEMORY_LIMIT}, median of {options.rounds}"
+    )
     print(f"{'records':>10} {'what':>10} {'seconds':>8} {'records/s':>11} {'CPU s':>6} {'peak MB':>8}")
-    for records in [int(text) for text in sys.argv[1:]] or [500_000, 5_000_000]:
+    for records in options.records:
         with tempfile.TemporaryDirectory(prefix="batch-assets-benchmark-") as scratch:
             folder = Path(scratch)
             generate(folder, records)
             runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in MEASURES}
-            for _ in range(ROUNDS):
+            for _ in range(options.rounds):
                 for name, found in runs.items():
                     counts, *figures = measure(name, folder)
                     if counts != expected(records):
