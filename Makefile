@@ -67,6 +67,7 @@ check: install-dev ## linters, formatter, types and import contracts
 bench: install-dev model ## measure what docs/benchmarks.md says (RECORDS=real.parquet: the engine's part, too)
 	$(BIN)/python benchmarks/planning.py 1000000 5000000 10000000 20000000
 	$(BIN)/python benchmarks/bookkeeping.py --records 10000 100000 1000000 --model "$(MODEL)"
+	$(BIN)/python benchmarks/diff.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/interruption.py
 	$(if $(shell command -v pg_ctl),$(BIN)/python benchmarks/load.py --workers 200 2000 --minutes 10,@echo "pg_ctl on the PATH: load, too")

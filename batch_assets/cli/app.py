@@ -11,6 +11,7 @@ import typer
 
 from batch_assets.cli import (
     audit_command,
+    diff_command,
     input_commands,
     model_commands,
     process_commands,
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 for module in (
     input_commands,
+    diff_command,
     run_command,
     version_commands,
     audit_command,

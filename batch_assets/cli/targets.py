@@ -56,8 +56,10 @@ def is_version(text: str | None) -> bool:
     return text is not None and VERSION.fullmatch(text) is not None
 
 
-def find_version(platform: Platform, text: str | None) -> tuple[str, str]:
+def find_version(platform: Platform, text: str | None, job: str | None = None) -> tuple[str, str]:
     """Return (job, version) for a version, a job (its newest version), `current`, or None (the newest).
+
+    `job` is the one whose `current` is meant; default: the only one.
 
     Raises:
         UnknownVersion: there is none, or nothing was published yet.
@@ -65,7 +67,7 @@ def find_version(platform: Platform, text: str | None) -> tuple[str, str]:
     if text is not None and is_version(text):
         return platform.registry.find(text), text
     if text == CURRENT:
-        return _current(platform, job_name(None))
+        return _current(platform, job_name(job))
     if text is not None and text.startswith("v-"):
         raise UnknownVersion(f"{text!r} is not a version's name: those are v- and 12 hex digits")
     known = platform.registry.versions(text) if text is not None and JOB_NAME.fullmatch(text) else []

@@ -8,7 +8,7 @@ records (they are the result).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +24,10 @@ from resources.planning import statements
 from resources.planning.dead_letters import write_refused
 from resources.planning.tokens import Counter
 from resources.result_store.config import S3Config
+from resources.scratch import fills, identifier, open_scratch
 from resources.snapshots.convert import carry_name
-from resources.snapshots.read import batch_schema, read_slices
+from resources.snapshots.read import batch_schema, read_slices, whole_slices
 
-FILL_BYTES = 32 << 20
 BYTES_PER_TOKEN = 4  # of text, roughly; for showing and ordering work, never for deciding about a record
 
 
@@ -63,7 +63,7 @@ def plan_version(
     version = version_name(spec, snapshot.digest)
     with (
         tempfile.TemporaryDirectory(prefix="batch-assets-plan-", dir=scratch_dir) as folder,
-        _open_scratch(Path(folder), memory_limit, threads) as database,
+        open_scratch(Path(folder), memory_limit, threads) as database,
     ):
         _judge(database, spec, snapshot, tokens, s3)
         shards = _shards(database, pieces, spec.shard_size)
@@ -77,29 +77,15 @@ def plan_version(
     return Planned(plan=plan, refused=refused, failures=failures)
 
 
-def _open_scratch(folder: Path, memory_limit: str, threads: int | None) -> duckdb.DuckDBPyConnection:
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": memory_limit,
-        "temp_directory": str(folder / "spilled"),
-        "preserve_insertion_order": False,
-    }
-    if threads is not None:
-        config["threads"] = threads
-    database = duckdb.connect(str(folder / "scratch.duckdb"), config=config)
-    # The tables are read two or three times and thrown away: compressing them took half of the planning's time.
-    database.execute("PRAGMA force_compression = 'uncompressed'")
-    return database
-
-
 def _judge(
     database: duckdb.DuckDBPyConnection, spec: JobSpec, snapshot: Snapshot, tokens: Counter, s3: S3Config | None
 ) -> None:
     """Fill the scratch tables from one pass over the snapshot."""
     columns = spec.input.columns
     schema = batch_schema(columns).append(pa.field("place", pa.int64())).append(pa.field("tokens", pa.int64()))
-    content = ", ".join(f'"{_quoted(name)}"' for name in [*map(carry_name, columns.carry), "access"])
+    content = ", ".join(identifier(name) for name in [*map(carry_name, columns.carry), "access"])
     create, fill = (text.replace("$content", content) for text in (statements.CREATE_SCAN, statements.FILL_SCAN))
-    for rows in _fills(_batches(spec, snapshot, tokens, s3, schema), schema):
+    for rows in fills(_batches(spec, snapshot, tokens, s3, schema), schema):
         database.register("batch", rows)
         database.execute(create)
         database.execute(fill)
@@ -108,31 +94,13 @@ def _judge(
         database.execute(statement)
 
 
-def _fills(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Put batches together to tables of bounded size: one statement over all would hold them all to its end."""
-    gathered: list[pa.RecordBatch] = []
-    size_bytes = 0
-    for batch in batches:
-        gathered.append(batch)
-        size_bytes += batch.nbytes
-        if size_bytes >= FILL_BYTES:
-            yield pa.Table.from_batches(gathered, schema=schema)
-            gathered, size_bytes = [], 0
-    yield pa.Table.from_batches(gathered, schema=schema)
-
-
-def _quoted(name: str) -> str:
-    return name.replace('"', '""')
-
-
 def _batches(
     spec: JobSpec, snapshot: Snapshot, tokens: Counter, s3: S3Config | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield every row of the snapshot with its place, and its tokens where they are over the job's limit."""
     columns: InputColumns = spec.input.columns
-    whole = (Slice(object_index=i, start=0, stop=item.rows) for i, item in enumerate(snapshot.objects) if item.rows)
     place = 0
-    for batch in read_slices(snapshot, whole, columns, s3=s3):
+    for batch in read_slices(snapshot, whole_slices(snapshot), columns, s3=s3):
         places = pa.arange(place, place + batch.num_rows)
         over = _over_length(batch.column("text"), tokens, spec.limits.input_tokens_max)
         yield pa.RecordBatch.from_arrays([*batch.columns, places, over], schema=schema)

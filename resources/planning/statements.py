@@ -6,12 +6,7 @@ and the row in it.
 
 from __future__ import annotations
 
-# Nothing but separators, controls and format characters (zero-width ones, marks of direction, tags): nothing visible.
-# Most texts begin with a printable ASCII character, which a comparison of bytes shows without a regular expression.
-_BLANK = r"""
-CASE WHEN {0} >= '!' AND {0} < chr(127) THEN false
-     ELSE {0} IS NULL OR regexp_full_match({0}, '[\p{{Z}}\p{{Cc}}\p{{Cf}}]*', 's') END
-"""
+from resources.scratch import blank_sql
 
 # One row for every record; `$content` stands for the columns that are content beside the text.
 # A line that cannot be read or an id that cannot be stored comes before what is missing.
@@ -20,9 +15,9 @@ _SCAN = f"""
 SELECT place, line, record_id, hash(record_id) AS id_hash,
        hash(text, $content) AS content, strlen(text) AS text_bytes, reason,
        CASE WHEN failure IN ('unreadable', 'invalid_id') THEN failure
-            WHEN {_BLANK.format("record_id")} THEN 'missing_id'
+            WHEN {blank_sql("record_id")} THEN 'missing_id'
             WHEN failure IS NOT NULL THEN failure
-            WHEN {_BLANK.format("text")} THEN 'empty_text'
+            WHEN {blank_sql("text")} THEN 'empty_text'
             WHEN tokens IS NOT NULL THEN 'over_length' END AS failure,
        tokens
 FROM batch

@@ -22,8 +22,7 @@ def write_results(frame: pl.LazyFrame, out: Path) -> None:
     Raises:
         UserError: the ending is none of the formats, or the folder cannot be written.
     """
-    if out.suffix not in FORMATS:
-        raise UserError(f"{out.name}: the name must end in {', '.join(FORMATS)}")
+    check_format(out)
     staged = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -33,6 +32,16 @@ def write_results(frame: pl.LazyFrame, out: Path) -> None:
         raise UserError(f"{out}: cannot be written: {error.strerror or error}") from error
     finally:
         staged.unlink(missing_ok=True)
+
+
+def check_format(out: Path) -> None:
+    """Check a file's name before work is spent on what is to be in it.
+
+    Raises:
+        UserError: the ending is none of the formats.
+    """
+    if out.suffix not in FORMATS:
+        raise UserError(f"{out.name}: the name must end in {', '.join(FORMATS)}")
 
 
 def _write(frame: pl.LazyFrame, path: Path, ending: str) -> None:

@@ -78,6 +78,11 @@ def read_slices(
             raise SnapshotChanged(f"{item.data_uri}: ends at row {row}, the snapshot recorded {item.rows}")
 
 
+def whole_slices(snapshot: Snapshot) -> Iterator[Slice]:
+    """Yield one slice for each object that has rows."""
+    return (Slice(object_index=i, start=0, stop=item.rows) for i, item in enumerate(snapshot.objects) if item.rows)
+
+
 class SnapshotReader:
     """Reads shards of one snapshot for a worker, which answers each row that it yields."""
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from batch_assets.domain.errors import InputError, SnapshotChanged
-from batch_assets.domain.snapshot import SnapshotObject
+from batch_assets.domain.snapshot import Snapshot, SnapshotObject
 from resources.result_store.config import S3Config
 from resources.snapshots.place import SourceFile, is_s3, local_path, stat
 
@@ -50,6 +50,13 @@ def verify_object(item: SnapshotObject, s3: S3Config | None = None) -> None:
         raise SnapshotChanged(f"{item.data_uri}: is gone") from None
     except PermissionError as error:
         raise SnapshotChanged(f"{item.data_uri}: cannot be read any more ({error.strerror})") from None
+
+
+def verify_snapshot(snapshot: Snapshot, s3: S3Config | None = None) -> None:
+    """Check every object that has rows, as `verify_object` does."""
+    for item in snapshot.objects:
+        if item.rows:
+            verify_object(item, s3)
 
 
 @lru_cache(maxsize=4096)

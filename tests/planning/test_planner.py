@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from batch_assets.domain.errors import InputError
 from batch_assets.domain.plan import SHARDS_MAX
 from batch_assets.domain.snapshot import Snapshot, SnapshotObject
-from resources.planning import planner
+from resources import scratch
 from resources.planning.planner import plan_version
 from resources.planning.tokens import ByteCounter
 from resources.result_store.store import open_result_store
@@ -218,7 +218,7 @@ def test_very_many_rows_of_one_id(sources: SourceFolder) -> None:
 @pytest.fixture
 def small_fills(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the planner put together very few rows at once."""
-    monkeypatch.setattr(planner, "FILL_BYTES", 1)
+    monkeypatch.setattr(scratch, "FILL_BYTES", 1)
     return
 
 
