@@ -24,8 +24,9 @@ from resources.planning import statements
 from resources.planning.dead_letters import write_refused
 from resources.planning.tokens import Counter
 from resources.result_store.config import S3Config
-from resources.scratch import fills, identifier, open_scratch
+from resources.scratch import fills, open_scratch
 from resources.snapshots.convert import carry_name
+from resources.snapshots.diff_statements import content_sql
 from resources.snapshots.read import batch_schema, read_slices, whole_slices
 
 BYTES_PER_TOKEN = 4  # of text, roughly; for showing and ordering work, never for deciding about a record
@@ -83,7 +84,7 @@ def _judge(
     """Fill the scratch tables from one pass over the snapshot."""
     columns = spec.input.columns
     schema = batch_schema(columns).append(pa.field("place", pa.int64())).append(pa.field("tokens", pa.int64()))
-    content = ", ".join(identifier(name) for name in [*map(carry_name, columns.carry), "access"])
+    content = content_sql(["text", *map(carry_name, columns.carry)], access=True)
     create, fill = (text.replace("$content", content) for text in (statements.CREATE_SCAN, statements.FILL_SCAN))
     for rows in fills(_batches(spec, snapshot, tokens, s3, schema), schema):
         database.register("batch", rows)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from resources.scratch import blank_sql
 
-# One row for every record; `$content` stands for the columns that are content beside the text.
+# One row for every record; `$content` stands for the expression of its content.
 # A line that cannot be read or an id that cannot be stored comes before what is missing.
 # Every row with an id takes part in the search for repeated ids, whatever is wrong with its text.
 _SCAN = f"""
 SELECT place, line, record_id, hash(record_id) AS id_hash,
-       hash(text, $content) AS content, strlen(text) AS text_bytes, reason,
+       $content AS content, strlen(text) AS text_bytes, reason,
        CASE WHEN failure IN ('unreadable', 'invalid_id') THEN failure
             WHEN {blank_sql("record_id")} THEN 'missing_id'
             WHEN failure IS NOT NULL THEN failure

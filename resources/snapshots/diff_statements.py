@@ -12,9 +12,6 @@ from resources.scratch import blank_sql, identifier
 # DuckDB's own hash is no content hash: it has 256 values for all texts that differ in nothing but every eighth byte.
 # MD5 is even, is the same in every version of every library, and nobody gains by forging it: who may write a text may
 # leave it as it is.
-_CONTENT = """
-md5_number(CASE WHEN failure IS NOT NULL THEN failure ELSE concat({fields}) END)
-"""
 # Each field with its length, so that no two lists of fields run together to the same text. An absent value is an empty
 # one, because the prompt shows both as nothing, and CSV cannot tell them apart.
 _FIELD = "strlen(coalesce({0}, '')), ':', coalesce({0}, '')"
@@ -24,6 +21,12 @@ coalesce(array_to_string(list_transform(access, lambda label: concat(strlen(labe
 CREATE_SCAN = "CREATE TABLE scan (new BOOLEAN, place BIGINT, record_id VARCHAR, has_id BOOLEAN, content UHUGEINT)"
 
 
+def content_sql(columns: Sequence[str], *, access: bool) -> str:
+    """Return the expression of a row's content: the same number only for the same columns (and access labels)."""
+    fields = [_FIELD.format(identifier(name)) for name in columns]
+    return f"md5_number(concat({', '.join([*fields, *([_LABELS] if access else [])])}))"
+
+
 def fill_scan(columns: Sequence[str], *, access: bool) -> str:
     """Return the statement that adds `batch` to `scan`; its parameter says whether the rows are the new snapshot's.
 
@@ -31,8 +34,7 @@ def fill_scan(columns: Sequence[str], *, access: bool) -> str:
         columns: the columns of `batch` that the prompt uses.
         access: whether access labels are content: a record whose labels changed must get a row with the new ones.
     """
-    fields = [_FIELD.format(identifier(name)) for name in columns]
-    content = _CONTENT.format(fields=", ".join([*fields, *([_LABELS] if access else [])]))
+    content = f"CASE WHEN failure IS NOT NULL THEN md5_number(failure) ELSE {content_sql(columns, access=access)} END"
     return f"""
 INSERT INTO scan
 SELECT ?, place, record_id,
