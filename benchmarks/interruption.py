@@ -17,7 +17,6 @@ import json
 import os
 import random
 import signal
-import statistics
 import tempfile
 import threading
 import time
@@ -27,7 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interruption_world import SEQS, WINDOW, Cost, Pods, World, cost_of, own_workers
+from interruption_costs import Cost, Row, cost_of, middle_and_most, table
+from interruption_world import SEQS, WINDOW, Pods, World, own_workers
 
 from resources.flow import drive
 from resources.results.audit import audit_version
@@ -37,18 +37,11 @@ STEP_S = 0.4  # 80 records/s a worker
 LONG_STEP_S = 2.5  # answers that take up to 5 s, 12.8 records/s
 LEASE_S, HEARTBEAT_S = 6.0, 2.0
 
-Row = Mapping[str, Any]
-
 
 def say(**values: Any) -> Row:
     """Print one JSON line and return its values."""
     print(json.dumps(values), flush=True)
     return values
-
-
-def middle_and_most(values: Sequence[float]) -> dict[str, float]:
-    """Return median and maximum."""
-    return {"median": round(statistics.median(values), 2), "max": round(max(values), 2)} if values else {}
 
 
 def summary(case: str, costs: Sequence[Cost], **more: Any) -> Row:
@@ -167,20 +160,6 @@ def terminated(folder: Path, times: int, chance: random.Random, *, step_s: float
         pods.stop()
     costs = costs_of(case, world, {pid: at_s for pid, at_s, _ in ends}, step_s)
     return summary(case, costs, exit_s=middle_and_most([seconds for _, _, seconds in ends]), budget_s=10.0)
-
-
-def table(rows: Sequence[Row]) -> None:
-    """Print the summaries as Markdown."""
-
-    def cell(row: Row, key: str) -> str:
-        value = row.get(key)
-        return f"{value['median']:g} / {value['max']:g}" if value else ""
-
-    keys = ("in_flight", "asked_again", "back_s", "careful_s", "exit_s")
-    print("\n| median / most | times | in flight | asked again | shard back, s | careful, s | to the exit, s |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
-    for row in rows:
-        print(f"| {row['case']} | {row['interruptions']} | " + " | ".join(cell(row, key) for key in keys) + " |")
 
 
 def main() -> None:
