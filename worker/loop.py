@@ -86,6 +86,7 @@ class Worker:
         self._judge = Judge(assignment.spec, tools.table, tools.answers, tools.keeper, tools.successor, tools.clock)
         self._open: list[OpenShard] = []
         self._next_claim_s = 0.0
+        self._step_s = 0.0
         self._recycle = False
         self._has_claimed = False
         self._records = 0
@@ -231,7 +232,9 @@ class Worker:
 
     def _step(self) -> None:
         """Advance the engine once and take in what came back."""
+        began_s = self._tools.clock.monotonic_s()
         stepped = self._tools.keeper.step()
+        self._step_s = self._tools.clock.monotonic_s() - began_s
         for shard, prepared, output in stepped.answered:
             self._records += 1
             self._tokens += output.prompt_tokens + output.output_tokens
@@ -314,7 +317,8 @@ class Worker:
         tools = self._tools
         log.info("draining (%s): %d records in flight", tools.stop.reason, tools.keeper.in_flight)
         tools.keeper.draining = True
-        while tools.keeper.in_flight and tools.stop.left_s > DRAIN_RESERVE_S:
+        # A step cannot be broken off: none is begun that would end within the reserve, if it takes as long as the last.
+        while tools.keeper.in_flight and tools.stop.left_s - self._step_s > DRAIN_RESERVE_S:
             self._step()
             self._sweep()
         for shard in self._open:

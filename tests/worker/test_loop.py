@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from batch_assets.domain.errors import EngineUnusable
 from batch_assets.domain.lease import ShardState
+from batch_assets.domain.ports import EngineOutput
 from batch_assets.domain.spec import DecodingSpec
 from tests.worker.harness import Bench, HandClock, make_spec
-from worker.engine.fake import FakeFaults
+from worker.engine.fake import FakeEngine, FakeFaults
 from worker.loop import Exit
 
 POISON = "POISON"
@@ -229,3 +230,25 @@ def test_specs_that_differ_in_the_engine_never_share_a_version(tmp_path: Path) -
     """A fake row can never pass for a real one: the engine is in the recipe (I2)."""
     spec = make_spec(tmp_path, ["one"])
     assert spec.recipe_digest != replace(spec, model=replace(spec.model, engine="vllm")).recipe_digest
+
+
+def test_a_drain_begins_no_step_that_would_end_after_the_budget(tmp_path: Path) -> None:
+    """Incident: steps of several seconds, and a worker that was killed in the middle of its last commit."""
+    bench = Bench(tmp_path, make_spec(tmp_path, [f"message {n}" for n in range(100)], shard_size=100))
+    worker, stop = bench.worker()
+    step = FakeEngine.step
+    ended_s: list[float] = []
+
+    def long_step(engine: FakeEngine) -> list[EngineOutput]:
+        bench.clock.now_s += 4.0
+        engine._seqs_per_step = 1
+        outputs = step(engine)
+        ended_s.append(bench.clock.now_s)
+        if len(ended_s) == 3:
+            stop.request("test")
+        return outputs
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeEngine, "step", long_step)
+        assert worker.run() is Exit.INTERRUPTED
+    assert [round(at_s - ended_s[2], 1) for at_s in ended_s[3:]] == [4.0]
