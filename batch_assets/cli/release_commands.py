@@ -61,7 +61,15 @@ def rollback(
 def describe(release: Release) -> dict[str, Any]:
     """Return a release as plain JSON values; its objects are in the release's own file."""
     value = release.to_json()
-    layers = [{"version": layer.version, "objects": len(layer.objects)} for layer in release.layers]
+    layers = [
+        {
+            "version": layer.version,
+            "objects": len(layer.objects),
+            "rows": sum(item.rows for item in layer.objects),
+            "hidden": layer.hidden.rows if layer.hidden else 0,
+        }
+        for layer in release.layers
+    ]
     return {**value, "layers": layers}
 
 

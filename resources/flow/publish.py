@@ -44,11 +44,16 @@ def run_checks(platform: Platform, version: str) -> list[CheckResult]:
         )
 
 
-def publish(platform: Platform, version: str, *, reason: str) -> Published:
+def publish(
+    platform: Platform, version: str, *, reason: str, base: int | None = None, tombstones_key: str | None = None
+) -> Published:
     """Verify the gates from storage and append a release; a version that is current already is left so.
+
+    `base` and `tombstones_key` are a delta's; see `publish_version`.
 
     Raises:
         UnknownVersion: it is not registered. GateRefused: a blocking check stands against it.
+        BaseMoved: something was published since release `base`.
         ReleaseRaced: somebody else published first.
     """
     job = platform.registry.find(version)
@@ -62,6 +67,8 @@ def publish(platform: Platform, version: str, *, reason: str) -> Published:
             version=version,
             reason=reason,
             published_at=platform.now_iso(),
+            base=base,
+            tombstones_key=tombstones_key,
         )
 
 
