@@ -46,6 +46,8 @@ class Settings(BaseSettings):
     fake_faults: str = Field("", description="JSON of the fake engine's faults (worker/engine/fake.py), for tests")
     duckdb_memory: str = Field("2GB", description="DuckDB's memory limit; it spills to disk beyond it")
 
+    layers_max: int = Field(8, ge=1, description="a release of more layers is folded into one when it is published")
+
     webserver_url: str = Field("http://localhost:3000", description="Dagster's webserver, asked to reload new versions")
 
     pinned_versions: str = Field("", description="registered versions to show as assets too, separated by commas")

@@ -1,11 +1,14 @@
 """The steps of the flow over a platform: snapshot and register, drive the shards, check, publish, read."""
 
+from resources.flow.compact import compact, compact_past_limit
 from resources.flow.drive import drive
 from resources.flow.publish import dead_letters, open_duck, publish, run_checks, scan_version
 from resources.flow.register import Registration, register, take_and_register
 
 __all__ = [
     "Registration",
+    "compact",
+    "compact_past_limit",
     "dead_letters",
     "drive",
     "open_duck",

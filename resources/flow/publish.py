@@ -7,6 +7,7 @@ import polars as pl
 
 from batch_assets.domain.validation import CheckResult
 from resources import duck
+from resources.flow.compact import compact_past_limit
 from resources.platform import Platform
 from resources.registry import RegisteredVersion
 from resources.releases.log import Published
@@ -49,7 +50,8 @@ def publish(
 ) -> Published:
     """Verify the gates from storage and append a release; a version that is current already is left so.
 
-    `base` and `tombstones_key` are a delta's; see `publish_version`.
+    `base` and `tombstones_key` are a delta's; see `publish_version`. Past `layers_max` layers another release with the
+    same rows follows, in which they are one.
 
     Raises:
         UnknownVersion: it is not registered. GateRefused: a blocking check stands against it.
@@ -58,7 +60,7 @@ def publish(
     """
     job = platform.registry.find(version)
     with open_duck(platform, platform.registry.read(job, version)) as connection:
-        return publish_version(
+        published = publish_version(
             store=platform.store,
             registry=platform.registry,
             table=platform.table,
@@ -70,6 +72,8 @@ def publish(
             base=base,
             tombstones_key=tombstones_key,
         )
+    compact_past_limit(platform, job)
+    return published
 
 
 def scan_version(platform: Platform, version: str, *, partial: bool = False) -> pl.LazyFrame:
