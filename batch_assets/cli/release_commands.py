@@ -53,10 +53,12 @@ def rollback(
     json: options.JsonOption = False,
 ) -> None:
     """Append an older release again, so that `current` reads it; nothing is deleted."""
+    from resources.flow import retention_policy
+
     platform = Platform.open()
     name = job_name(job)
-    log = ReleaseLog(platform.store, name)
-    _show(name, log.rollback(to, reason=reason, published_at=platform.now_iso()), json=json)
+    log, policy = ReleaseLog(platform.store, name), retention_policy(platform)
+    _show(name, log.rollback(to, reason=reason, published_at=platform.now_iso(), policy=policy), json=json)
 
 
 def compact(job: options.JobArgument = None, *, json: options.JsonOption = False) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -141,7 +141,9 @@ def stacked(delta: Layer, base: Sequence[Layer]) -> tuple[Layer, ...]:
     return (delta, *(layer for layer in below if layer.named))
 
 
-def rollback(log: Sequence[Release], *, to: int | None, reason: str, published_at: str) -> Release:
+def rollback(
+    log: Sequence[Release], *, to: int | None, reason: str, published_at: str, kept: Collection[int] | None = None
+) -> Release:
     """Return the release that appends an older one again.
 
     Args:
@@ -149,9 +151,10 @@ def rollback(log: Sequence[Release], *, to: int | None, reason: str, published_a
         to: the sequence to return to; None means the newest release of another version than the current one.
         reason: what the log shows.
         published_at: ISO 8601 UTC.
+        kept: the sequences that retention keeps; None: all of them.
 
     Raises:
-        UnknownVersion: there is no such release.
+        UnknownVersion: there is no such release, or it is not kept.
     """
     ordered = sorted(log, key=lambda release: release.sequence)
     if not ordered:
@@ -165,6 +168,11 @@ def rollback(log: Sequence[Release], *, to: int | None, reason: str, published_a
         wanted = "an earlier version" if to is None else f"release {to}"
         raise UnknownVersion(f"{wanted} is not in the log; it has releases 1 to {newest.sequence}")
     target = candidates[-1]
+    if kept is not None and target.sequence not in kept:
+        raise UnknownVersion(
+            f"release {target.sequence} is older than what retention keeps, and `gc` may delete it at any moment: "
+            "raise BATCH_ASSETS_KEEP_RELEASES or BATCH_ASSETS_KEEP_DAYS, here and where `gc` runs, to return to it"
+        )
     return Release(
         sequence=newest.sequence + 1,
         job=target.job,

@@ -19,6 +19,7 @@ from batch_assets.domain.errors import ConservationBroken, ObjectDamaged
 from batch_assets.domain.part import compacted_key
 from batch_assets.domain.ports import ObjectStore
 from batch_assets.domain.release import Layer, Release, ReleasedObject
+from batch_assets.domain.retention import COMPACTED
 from resources.duck import quote_list
 from resources.releases.log import Published, ReleaseLog
 from resources.results.parquet import COMPACT_LEVEL, fetch_many, write_parquet
@@ -40,8 +41,8 @@ def compact(
 ) -> Published | None:
     """Fold the layers of a job's current release into one and append it; None if there is nothing to fold.
 
-    Objects are named by their content and put before the release that names them, so a crash anywhere leaves the old
-    release or the new one, and a second try puts nothing twice. Memory is bounded by DuckDB's limit and 64 objects.
+    Objects are put before the release that names them, so a crash anywhere leaves the old release or the new one, and
+    what it left is collected by retention. Memory is bounded by DuckDB's limit and 64 objects.
 
     Args:
         store: the result store.
@@ -59,7 +60,9 @@ def compact(
     release = log.current()
     if release is None or len(release.layers) <= 1:
         return None
-    name = "c-" + short(digest_of([[item.key for item in layer.named] for layer in release.layers]))
+    # A try of its own has a folder of its own: retention may delete what an older one left at this very moment.
+    folded = [[item.key for item in layer.named] for layer in release.layers]
+    name = COMPACTED + short(digest_of({"layers": folded, "at": published_at}))
     folds = tuple(dict.fromkeys(part for layer in release.layers for part in (layer.folds or (layer.version,))))
     footer = {
         "job": job,

@@ -24,6 +24,7 @@ from batch_assets.domain.release import (
     rollback,
     stacked,
 )
+from batch_assets.domain.retention import Policy, kept_releases, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,18 +117,20 @@ class ReleaseLog:
             )
         )
 
-    def rollback(self, to: int | None, *, reason: str, published_at: str) -> Published:
+    def rollback(self, to: int | None, *, reason: str, published_at: str, policy: Policy | None = None) -> Published:
         """Append an older release again: number `to`, or the newest one of another version if None.
 
-        Rolling back to the layers that are current already appends nothing.
+        Rolling back to the layers that are current already appends nothing. With `policy`, only a release that
+        retention keeps now is returned to: `gc` may be deleting the objects of another one at this moment.
 
         Raises:
-            UnknownVersion: there is no such release.
+            UnknownVersion: there is no such release, or retention does not keep it.
             ObjectMissing: an object of it was deleted since; nothing is appended.
             ReleaseRaced: another publisher took the number.
         """
         log = self.entries()
-        release = rollback(log, to=to, reason=reason, published_at=published_at)
+        kept = kept_releases(log, policy, now_s=seconds(published_at)) if policy else None
+        release = rollback(log, to=to, reason=reason, published_at=published_at, kept=kept)
         if release.layers == log[0].layers:
             return Published(release=log[0], appended=False)
         self._check_objects(release)

@@ -8,7 +8,7 @@ import duckdb
 
 from batch_assets.domain.errors import GateRefused
 from batch_assets.domain.lease import ShardRow, ShardState
-from batch_assets.domain.ports import ObjectStore, ShardTable
+from batch_assets.domain.ports import Beat, ObjectStore, ShardTable
 from batch_assets.domain.release import Layer, ReleasedObject, check_base, is_current
 from batch_assets.domain.validation import refusals
 from resources.registry import Registry
@@ -62,11 +62,15 @@ def publish_version(
         return Published(release=current, appended=False)
     if base is not None:
         check_base(job, current, base, log.get)  # before hours of checks, not only after them
+    # From here on `gc` leaves the version alone (`ShardTable.remove`); if it was faster, the table has no rows of it.
+    table.beat(_publishing(version))
     rows = table.shards(version)
     _check_done(job, version, rows, len(registry.plan(job, version).shards))
     checks = run_checks(store=store, registry=registry, duck=duck, job=job, version=version, shard_rows=rows)
     if found := refusals(checks):
         raise GateRefused(f"{job} {version} is not published: {'; '.join(found)}")
+    if table.shards(version) != rows:
+        raise GateRefused(f"{job} {version} is not published: its shards changed while they were checked; try again")
     layer = layer_of(version, rows)
     if base is not None:
         layer = replace(
@@ -98,6 +102,18 @@ def _lists(registry: Registry, job: str, version: str, rows: list[ShardRow], tom
     """Keys of the objects whose records have no row in the delta: dead letters, refused at planning, deleted."""
     dead = [row.outcome.dead_key for row in rows if row.outcome and row.outcome.dead_key]
     return [*dead, registry.refused_key(job, version), *([tombstones_key] if tombstones_key else [])]
+
+
+def _publishing(version: str) -> Beat:
+    """What a publisher says of itself."""
+    return Beat(
+        worker=f"publisher of {version}",
+        version=version,
+        state="publishing",
+        records=0,
+        records_per_s=0,
+        tokens_per_s=0,
+    )
 
 
 def _check_done(job: str, version: str, rows: list[ShardRow], planned: int) -> None:
