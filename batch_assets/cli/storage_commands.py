@@ -1,7 +1,8 @@
-"""`gc`: what the result store gives up."""
+"""`gc` and `forget`: what the result store gives up."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -65,4 +66,28 @@ def sums(verdict: Verdict) -> dict[str, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-COMMANDS = (gc,)
+def forget(
+    record_id: Annotated[str, typer.Argument(metavar="RECORD_ID", help="The record's id, as it is in the results.")],
+    *,
+    job: Annotated[str | None, typer.Option("--job", help="Declared job; default: the only one.")] = None,
+    json: options.JsonOption = False,
+) -> None:
+    """Remove one record from everything that is kept, by rewriting what holds it; older releases become unreadable."""
+    from resources.flow import forget as forget_record
+
+    platform = Platform.open()
+    name = job_name(job)
+    done = forget_record(platform, name, record_id)
+    if json:
+        emit({"job": name, **asdict(done)})
+    if not done.rewritten:
+        say(f"{name}: no stored object holds the record")
+    else:
+        say(f"{name}: {len(done.rewritten)} objects held the record and are deleted; others are in their place")
+    if done.release is not None:
+        say(f"release {done.release} is current and does not show it; older releases that did are unreadable")
+    for source in done.sources:
+        say(f"your own input still holds it: {source}")
+
+
+COMMANDS = (gc, forget)

@@ -61,6 +61,16 @@ def release_key(job: str, sequence: int) -> str:
     return f"releases/{job}/{sequence:08d}.json"
 
 
+def audit_key(job: str, at_iso: str, record_digest: str, line_digest: str) -> str:
+    """One line of the audit log: a deletion request, named by its time, the digest of the record's id and its own."""
+    return f"audit/{job}/{at_iso}-{record_digest[:12]}-{line_digest.removeprefix('sha256:')[:12]}.json"
+
+
+def shard_of(key: str) -> int:
+    """Return the shard of a key below a shard's prefix."""
+    return int(key.partition("/shard=")[2].partition("/")[0])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
     """What a lease started from: the keys of the parts that it accepts, in order."""

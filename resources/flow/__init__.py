@@ -2,6 +2,7 @@
 
 from resources.flow.compact import compact, compact_past_limit
 from resources.flow.drive import drive
+from resources.flow.forget import forget
 from resources.flow.gc import gc, retention_policy
 from resources.flow.publish import dead_letters, open_duck, publish, run_checks, scan_version
 from resources.flow.register import Registration, register, take_and_register
@@ -12,6 +13,7 @@ __all__ = [
     "compact_past_limit",
     "dead_letters",
     "drive",
+    "forget",
     "gc",
     "open_duck",
     "publish",

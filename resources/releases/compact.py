@@ -8,7 +8,9 @@ type system. Nothing is deleted: readers of the old layers go on reading, and re
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import duckdb
 import numpy as np
@@ -23,6 +25,8 @@ from batch_assets.domain.retention import COMPACTED
 from resources.duck import quote_list
 from resources.releases.log import Published, ReleaseLog
 from resources.results.parquet import COMPACT_LEVEL, fetch_many, write_parquet
+
+_WRITERS = 4
 
 _CREATE = """
     CREATE OR REPLACE TEMP TABLE known (record_id VARCHAR);
@@ -73,10 +77,8 @@ def compact(
     cursor = duck.cursor()  # its own temporary tables: nothing is left in the caller's connection
     try:
         left = release.rows - _find_superseded(cursor, store, release)
-        objects = [
-            _put(store, job, name, number, table, footer)
-            for number, table in enumerate(_cut(_surviving(cursor, store, release), rows_per_object))
-        ]
+        tables = _cut(_surviving(cursor, store, release), rows_per_object)
+        objects = _put_all(store, tables, footer, lambda number, digest: compacted_key(job, name, number, digest))
     finally:
         cursor.execute("DROP TABLE IF EXISTS known; DROP TABLE IF EXISTS superseded")
         cursor.close()
@@ -139,14 +141,27 @@ def _cut(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
         yield waiting.combine_chunks()
 
 
-def _put(
-    store: ObjectStore, job: str, folder: str, number: int, table: pa.Table, footer: dict[str, str]
-) -> ReleasedObject:
-    data = write_parquet(table, footer=footer, level=COMPACT_LEVEL)
-    digest = digest_of_bytes(data)
-    key = compacted_key(job, folder, number, digest)
-    store.put_if_absent(key, data)
-    return ReleasedObject(key=key, digest=digest, rows=table.num_rows)
+def _put_all(
+    store: ObjectStore, tables: Iterable[pa.Table], footer: dict[str, str], key_of: Callable[[int, str], str]
+) -> list[ReleasedObject]:
+    """Put each table as an object, several at a time: compressing is most of the work, and it needs no lock."""
+
+    def put(number: int, table: pa.Table) -> ReleasedObject:
+        data = write_parquet(table, footer=footer, level=COMPACT_LEVEL)
+        digest = digest_of_bytes(data)
+        key = key_of(number, digest)
+        store.put_if_absent(key, data)
+        return ReleasedObject(key=key, digest=digest, rows=table.num_rows)
+
+    done: list[ReleasedObject] = []
+    waiting: deque[Future[ReleasedObject]] = deque()
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        for number, table in enumerate(tables):
+            waiting.append(pool.submit(put, number, table))
+            if len(waiting) > _WRITERS:
+                done.append(waiting.popleft().result())
+        done += [future.result() for future in waiting]
+    return done
 
 
 def _files(store: ObjectStore, keys: Iterable[str]) -> str:

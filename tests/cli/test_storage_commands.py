@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from tests.cli.scratch import GOOD, ScratchProject
+from tests.cli.scratch import BAD, GOOD, ScratchProject
 
 
 def files(project: ScratchProject) -> set[str]:
@@ -51,6 +52,33 @@ def test_a_rollback_past_retention_is_refused(project: ScratchProject) -> None:
     assert refused.code == 2
     assert "BATCH_ASSETS_KEEP_RELEASES" in refused.error
     assert project.cli("rollback", "--reason", "x").code == 0
+
+
+def test_forget_leaves_nothing_of_a_record(project: ScratchProject) -> None:
+    """Results, staging and the converted input: gone; the audit is clean, and the user's own file is named.
+
+    The job's input still holds it: taking it again would answer it again, which only its owner can prevent.
+    """
+    version = project.finish()
+    done = project.cli("forget", "r-007", "--json")
+    assert done.code == 0, done.stderr
+    assert (done.json["release"], len(done.json["sources"])) == (2, 1)
+    assert "records.jsonl" in done.json["sources"][0]
+    assert "r-007" not in done.stdout
+    for key in files(project):
+        path = project.data / "store" / key
+        if path.suffix == ".parquet":
+            assert "r-007" not in pl.read_parquet(path)["record_id"].to_list(), key
+            assert "message number 7'" not in str(pl.read_parquet(path).to_dicts()), key
+    assert project.cli("audit").code == 0
+    status = project.cli("status", "--json").json
+    assert (status["results"], status["dead_letters"], status["pending"]) == (GOOD - 1, BAD + 1, 0)
+    out = project.root / "results.parquet"
+    assert project.cli("results", "current", "--out", str(out), "--json").json["rows"] == GOOD - 1
+    assert project.cli("forget", "r-007", "--json").json["rewritten"] == {}
+    for row in ("r-empty", "r-number"):
+        assert project.cli("forget", row).code == 0
+    assert project.cli("audit", version).code == 0
 
 
 @pytest.mark.parametrize("command", ["compact", "gc"])
