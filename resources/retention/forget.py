@@ -8,7 +8,6 @@ looks at stored objects alone, so whatever an interrupted run left is found agai
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import duckdb
@@ -17,14 +16,14 @@ import pyarrow as pa
 from batch_assets.domain.canonical import canonical_json, digest_of
 from batch_assets.domain.errors import RecordInWork
 from batch_assets.domain.lease import ShardRow, ShardState
-from batch_assets.domain.part import audit_key, dead_result_key, shard_of, shard_prefix
+from batch_assets.domain.part import audit_key, dead_result_key, shard_of
 from batch_assets.domain.ports import ObjectStore, ShardTable
 from batch_assets.domain.release import Layer, ReleasedObject
 from resources.registry import RegisteredVersion, Registry
 from resources.releases.log import ReleaseLog
 from resources.results.parquet import fetch_parquet
 from resources.retention.facts import snapshot_folders
-from resources.retention.find import holders, holding_keys
+from resources.retention.find import converted_keys, holding_keys, own_sources, with_company
 from resources.retention.rewrite import blanked, letters_of, nameless, only, put_table, without
 from resources.snapshots.convert import GROUP_ROWS
 
@@ -98,7 +97,7 @@ def forget(
         for row in table.shards(entry.version) if entry.spec.name == job else ():
             _rewrite_shard(work, entry, row)
     release = _release(work, now_iso)
-    gone = _gone(work)
+    gone = with_company(store, held)
     digest = hashlib.sha256(record_id.encode()).hexdigest()
     rewritten = {key: item.key if (item := work.new.get(key)) else None for key in sorted(gone)}
     if rewritten:
@@ -106,7 +105,9 @@ def forget(
         store.put_if_absent(audit_key(job, now_iso, digest, digest_of(line)), canonical_json(line).encode())
     for key in rewritten:
         store.delete(key)
-    return Forgotten(digest=digest, rewritten=rewritten, release=release, sources=_sources(work, duck))
+    return Forgotten(
+        digest=digest, rewritten=rewritten, release=release, sources=own_sources(duck, store, mine, held, record_id)
+    )
 
 
 def _check_settled(work: _Work) -> None:
@@ -114,7 +115,7 @@ def _check_settled(work: _Work) -> None:
         rows = work.table.shards(entry.version)
         unfinished = {row.shard for row in rows if row.state is not ShardState.DONE}
         staged = {shard_of(key) for key in work.held if key.startswith(f"staging/{work.job}/{entry.version}/")}
-        if unfinished & staged or (unfinished and _converted(work.store, entry) & work.held):
+        if unfinished & staged or (unfinished and converted_keys(work.store, entry) & work.held):
             raise RecordInWork(
                 f"{entry.version} has {len(unfinished)} unfinished shards, and its input or its committed parts hold "
                 f"the record: finish it (`batch-assets run {entry.version}`), then run this again"
@@ -154,7 +155,7 @@ def _amend_registration(work: _Work, entry: RegisteredVersion) -> None:
         new = put_table(work.store, refused, nameless(fetch_parquet(work.store, refused), work.record_id))
         work.new[refused] = new
         work.registry.amend(job, version, refused=new.key)
-    chunks = _converted(work.store, entry) & work.held
+    chunks = converted_keys(work.store, entry) & work.held
     if not chunks:
         return
     for key in chunks - work.new.keys():
@@ -192,41 +193,6 @@ def _release(work: _Work, now_iso: str) -> int | None:
     ]
     digest = hashlib.sha256(work.record_id.encode()).hexdigest()
     return log.succeed(current, layers, reason=f"forget: {digest[:12]}", published_at=now_iso).release.sequence
-
-
-def _gone(work: _Work) -> set[str]:
-    """Every object that holds the record, the rest of its finished shards' staging, and manifests of its conversions.
-
-    Without its manifest a conversion is made anew from the source, which may hold the record or not.
-    """
-    gone = set(work.held)
-    for key in work.held:
-        if key.startswith("snapshots/"):
-            gone.add(f"{key.rpartition('/')[0]}/manifest.json")
-        elif key.startswith("staging/"):
-            _, job, version, *_ = key.split("/")
-            gone |= {item.key for item in work.store.list(shard_prefix(job, version, shard_of(key)))}
-    return gone
-
-
-def _sources(work: _Work, duck: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
-    """Return the user's own Parquet files that hold the record; text formats are named by their conversion."""
-    found: set[str] = set()
-    for entry in work.entries:
-        if entry.spec.name != work.job:
-            continue
-        chunks = {work.store.uri(key) for key in work.held if key.startswith("snapshots/")}
-        found |= {f"{entry.snapshot.uri} ({item.key})" for item in entry.snapshot.objects if item.data_uri in chunks}
-        own = {item.data_uri for item in entry.snapshot.objects if not item.converted}
-        with suppress(duckdb.Error):  # a source that is gone or unreadable holds nothing that anybody can read here
-            found |= holders(duck, own - found, work.record_id, entry.spec.input.columns.id)
-    return tuple(sorted(found))
-
-
-def _converted(store: ObjectStore, entry: RegisteredVersion) -> set[str]:
-    root = store.uri("snapshots")
-    uris = (item.data_uri for item in entry.snapshot.objects)
-    return {"snapshots" + uri.removeprefix(root) for uri in uris if uri.startswith(root)}
 
 
 def _joined(kept: pa.Table, more: pa.Table) -> pa.Table:

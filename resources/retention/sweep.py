@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from batch_assets.domain.collection import decide
 from batch_assets.domain.ports import ObjectStore, ShardTable
-from batch_assets.domain.retention import Policy, Verdict, decide
+from batch_assets.domain.retention import Policy, Verdict
 from resources.registry import Registry
 from resources.releases.log import ReleaseLog
 from resources.retention.facts import foreign_folders, stored_objects, version_facts

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batch_assets.domain.collection import decide
 from batch_assets.domain.errors import UnknownVersion
 from batch_assets.domain.release import Layer, Release, ReleasedObject, rollback
-from batch_assets.domain.retention import DAY_S, Policy, Stored, Verdict, VersionFacts, decide, kept_releases, seconds
+from batch_assets.domain.retention import DAY_S, Policy, Stored, Verdict, VersionFacts, kept_releases, seconds
 
 JOB = "tickets"
 NOW_S = 1_800_000_000.0
