@@ -65,7 +65,35 @@ class Registry:
             body: dict[str, Any] = orjson.loads(self._store.get(f"{registry_prefix(job, version)}/spec.json"))
         except ObjectMissing:
             raise UnknownVersion(f"no version {version} of job {job}; `batch-assets versions` lists them") from None
-        return body
+        return {**body, **self._amended(registry_prefix(job, version))}
+
+    def _amended(self, prefix: str) -> dict[str, str]:
+        """Return the names that a deletion request put in the place of those in `spec.json`, the newest ones."""
+        names: dict[str, str] = {}
+        number = 1
+        while self._store.head(key := f"{prefix}/amended-{number:04d}.json") is not None:
+            names |= orjson.loads(self._store.get(key))
+            number += 1
+        return names
+
+    def amend(self, job: str, version: str, *, refused: str | None = None, snapshot: Snapshot | None = None) -> None:
+        """Say that a version's refused records (by key) or its snapshot's data lie somewhere else now.
+
+        Only where things lie can change: the snapshot must have the same digest.
+
+        Raises:
+            ObjectConflict: somebody amends it at the same time; or the snapshot is another one.
+        """
+        prefix = registry_prefix(job, version)
+        names = {} if refused is None else {"refused": refused}
+        if snapshot is not None:
+            if snapshot.digest != self.read(job, version).snapshot.digest:
+                raise ObjectConflict(f"{job} {version}: an amendment would change its input")
+            names["snapshot"] = self._put_named(prefix, "snapshot", canonical_json(snapshot.to_json()).encode(), "json")
+        number = 1
+        while self._store.head(f"{prefix}/amended-{number:04d}.json") is not None:
+            number += 1
+        self._store.put_if_absent(f"{prefix}/amended-{number:04d}.json", canonical_json(names).encode())
 
     def has(self, job: str, version: str) -> bool:
         """Whether the version is registered."""

@@ -46,6 +46,14 @@ class Settings(BaseSettings):
     fake_faults: str = Field("", description="JSON of the fake engine's faults (worker/engine/fake.py), for tests")
     duckdb_memory: str = Field("2GB", description="DuckDB's memory limit; it spills to disk beyond it")
 
+    layers_max: int = Field(8, ge=1, description="a release of more layers is folded into one when it is published")
+    keep_releases: int = Field(10, ge=1, description="`gc` keeps this many releases of a job ...")
+    keep_days: float = Field(30, ge=0, description="... and those that are younger than this many days")
+    partial_days: float = Field(
+        7, ge=0, description="`gc` keeps a version that no kept release reads for this long after the last work on it"
+    )
+    gc_delete: bool = Field(default=False, description="the scheduled `gc` deletes; else it only says what it would")
+
     webserver_url: str = Field("http://localhost:3000", description="Dagster's webserver, asked to reload new versions")
 
     pinned_versions: str = Field("", description="registered versions to show as assets too, separated by commas")

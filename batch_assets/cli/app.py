@@ -20,6 +20,7 @@ from batch_assets.cli import (
     run_command,
     settings_command,
     simulate_command,
+    storage_commands,
     version_commands,
 )
 from batch_assets.cli.exits import epilog, exit_for
@@ -43,6 +44,7 @@ for module in (
     audit_command,
     result_commands,
     release_commands,
+    storage_commands,
     process_commands,
     simulate_command,
     settings_command,

@@ -1,4 +1,4 @@
-"""`publish`, `releases`, `rollback` and `view`: what `current` reads."""
+"""`publish`, `releases`, `rollback` and `compact`: what `current` reads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from batch_assets.cli import options
 from batch_assets.cli.output import emit, say, table
 from batch_assets.cli.targets import find_version, job_name
+from batch_assets.domain.errors import UnknownVersion
 from batch_assets.domain.release import Release
 from resources.platform import Platform
 from resources.releases.log import Published, ReleaseLog
@@ -52,16 +53,44 @@ def rollback(
     json: options.JsonOption = False,
 ) -> None:
     """Append an older release again, so that `current` reads it; nothing is deleted."""
+    from resources.flow import retention_policy
+
     platform = Platform.open()
     name = job_name(job)
-    log = ReleaseLog(platform.store, name)
-    _show(name, log.rollback(to, reason=reason, published_at=platform.now_iso()), json=json)
+    log, policy = ReleaseLog(platform.store, name), retention_policy(platform)
+    _show(name, log.rollback(to, reason=reason, published_at=platform.now_iso(), policy=policy), json=json)
+
+
+def compact(job: options.JobArgument = None, *, json: options.JsonOption = False) -> None:
+    """Fold the layers of what `current` reads into one, with the same rows; nothing is deleted."""
+    from resources.flow import compact as compact_release
+
+    platform = Platform.open()
+    name = job_name(job)
+    published = compact_release(platform, name)
+    if published is not None:
+        say(published.release.reason)
+    else:
+        release = ReleaseLog(platform.store, name).current()
+        if release is None:
+            raise UnknownVersion(f"nothing of job {name} was published yet")
+        say(f"release {release.sequence} has one layer: there is nothing to fold")
+        published = Published(release=release, appended=False)
+    _show(name, published, json=json)
 
 
 def describe(release: Release) -> dict[str, Any]:
     """Return a release as plain JSON values; its objects are in the release's own file."""
     value = release.to_json()
-    layers = [{"version": layer.version, "objects": len(layer.objects)} for layer in release.layers]
+    layers = [
+        {
+            "version": layer.version,
+            "objects": len(layer.objects),
+            "rows": sum(item.rows for item in layer.objects),
+            "hidden": layer.hidden.rows if layer.hidden else 0,
+        }
+        for layer in release.layers
+    ]
     return {**value, "layers": layers}
 
 
@@ -73,4 +102,4 @@ def _show(job: str, published: Published, *, json: bool) -> None:
     say(f"current of {job} {what} {release.version} (release {release.sequence}, {release.rows:,} rows)")
 
 
-COMMANDS = (publish, releases, rollback)
+COMMANDS = (publish, releases, rollback, compact)

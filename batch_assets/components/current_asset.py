@@ -8,9 +8,11 @@ from batch_assets.components.live_versions import LiveVersion
 from batch_assets.components.metadata import release_metadata
 from batch_assets.components.names import current_key, version_key
 from batch_assets.domain.spec import JobSpec
-from resources.flow import publish, scan_version
+from resources.flow import publish
 from resources.platform import Platform
 from resources.releases.log import ReleaseLog
+from resources.releases.reader import scan_release
+from resources.results.scan import ObjectScanner
 
 
 class PublishConfig(dg.Config):
@@ -44,7 +46,8 @@ def current_asset(spec: JobSpec, candidate: LiveVersion) -> dg.AssetsDefinition:
             before = ReleaseLog(platform.store, spec.name).current()
             version = config.version or candidate.version
             published = publish(platform, version, reason=f"materialized in run {context.run.run_id}")
-            table, made_by = scan_version(platform, version), platform.registry.read(spec.name, version).spec
+            table = scan_release(ObjectScanner(platform.store, platform.s3), published.release)
+            made_by = platform.registry.read(spec.name, version).spec
         return dg.MaterializeResult(
             metadata=release_metadata(made_by, before, published, table),
             data_version=dg.DataVersion(f"{spec.name}/{published.release.sequence}"),

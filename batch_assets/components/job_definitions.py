@@ -9,12 +9,14 @@ import dagster as dg
 from batch_assets.components.checks import gate_checks
 from batch_assets.components.current_asset import current_asset
 from batch_assets.components.dead_letters_asset import dead_letters_asset
+from batch_assets.components.gc_job import gc_schedule
 from batch_assets.components.live_versions import LiveVersion
 from batch_assets.components.names import publish_job_name, run_job_name, version_key
 from batch_assets.components.reload_sensor import reload_sensor
 from batch_assets.components.snapshot_asset import snapshot_asset
 from batch_assets.components.version_asset import version_asset
 from batch_assets.domain.spec import JobSpec
+from resources.settings import load_settings
 
 
 def job_definitions(spec: JobSpec, live: Sequence[LiveVersion]) -> dg.Definitions:
@@ -29,6 +31,7 @@ def job_definitions(spec: JobSpec, live: Sequence[LiveVersion]) -> dg.Definition
         assets=[snapshot, *versions, *of_candidate],
         asset_checks=[gate_checks(spec, item) for item in live],
         jobs=_jobs(spec, live[0]) if live else [],
+        schedules=[gc_schedule(spec, delete=load_settings().gc_delete)],
         sensors=[reload_sensor(spec.name, [item.name for item in live])],
     )
 

@@ -156,7 +156,7 @@ def release_metadata(spec: JobSpec, before: Release | None, published: Published
         "published": "now" if published.appended else "earlier: it was current already",
         "reason": release.reason,
         "published_at": release.published_at,
-        "dagster/row_count": release.rows,
+        "dagster/row_count": int(table.select(pl.len()).collect().item()),
         "checks": table_metadata([{"check": name, "verdict": text} for name, text in release.checks.items()]),
         **preview_metadata(spec, table),
     }

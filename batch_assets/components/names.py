@@ -36,3 +36,8 @@ def run_job_name(job: str) -> str:
 def publish_job_name(job: str) -> str:
     """Name of the Dagster job that checks the candidate and publishes it."""
     return f"{job}_publish"
+
+
+def gc_job_name(job: str) -> str:
+    """Name of the Dagster job that says or deletes what retention gives up."""
+    return f"{job}_gc"

@@ -8,6 +8,8 @@ UserError                 somebody's mistake; shown without a traceback, exit co
   InvalidSettings         the environment's configuration
 GateRefused               a check stands against publishing; exit code 3
 ReleaseRaced              another publisher took the next sequence number
+BaseMoved                 current is not the release any more that a delta was compared with
+RecordInWork              a record that is to be forgotten is still being answered
 LeaseLost                 the live epoch of a shard is not ours: stop, write nothing
   ShardCancelled          the version was cancelled while we held the shard
 NoSuchShard               the shard table does not know it (a bug or a wrong database, never a lost lease)
@@ -59,6 +61,14 @@ class GateRefused(BatchError):
 
 class ReleaseRaced(BatchError):
     """Another publisher appended the release that we wanted to append; nothing was changed by us."""
+
+
+class BaseMoved(BatchError):
+    """A delta does not fit: something was published since the release that it was compared with."""
+
+
+class RecordInWork(BatchError):
+    """A deletion request for a record that an unfinished version holds: nothing was changed."""
 
 
 class LeaseLost(BatchError):

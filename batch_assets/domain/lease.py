@@ -207,6 +207,13 @@ def complete(row: ShardRow, lease: Lease, outcome: Outcome, *, now_s: float) -> 
     )
 
 
+def replace_outcome(row: ShardRow, old: Outcome, new: Outcome) -> ShardRow:
+    """Note that a finished shard's objects were rewritten; a row that is not done with `old` stays as it is."""
+    if row.state is not ShardState.DONE or row.outcome != old:
+        return row
+    return replace(row, outcome=new, results=new.results, dead_letters=new.dead_letters)
+
+
 def cancel(row: ShardRow) -> ShardRow:
     """Cancel a pending shard; a leased one is told at its next renewal, a done one stays done."""
     return replace(row, state=ShardState.CANCELLED) if row.state is ShardState.PENDING else row

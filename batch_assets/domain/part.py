@@ -46,9 +46,29 @@ def dead_result_key(job: str, version: str, shard: int, digest: str) -> str:
     return f"dead_letters/{job}/{version}/shard={shard:05d}-{digest.removeprefix('sha256:')[:16]}.parquet"
 
 
+def hidden_key(job: str, version: str, digest: str) -> str:
+    """The records that a version's layer knows and has no row of; beside its results."""
+    return f"results/{job}/{version}/hidden-{digest.removeprefix('sha256:')[:16]}.parquet"
+
+
+def compacted_key(job: str, folder: str, number: int, digest: str) -> str:
+    """One object of a compacted layer; `folder` is the layer's name."""
+    return f"results/{job}/{folder}/part-{number:05d}-{digest.removeprefix('sha256:')[:16]}.parquet"
+
+
 def release_key(job: str, sequence: int) -> str:
     """One entry of the release log."""
     return f"releases/{job}/{sequence:08d}.json"
+
+
+def audit_key(job: str, at_iso: str, record_digest: str, line_digest: str) -> str:
+    """One line of the audit log: a deletion request, named by its time, the digest of the record's id and its own."""
+    return f"audit/{job}/{at_iso}-{record_digest[:12]}-{line_digest.removeprefix('sha256:')[:12]}.json"
+
+
+def shard_of(key: str) -> int:
+    """Return the shard of a key below a shard's prefix."""
+    return int(key.partition("/shard=")[2].partition("/")[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from batch_assets.domain.attempt import Tries
@@ -13,10 +13,11 @@ from batch_assets.domain.plan import Shard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:
-    """One object of a listing."""
+    """One object of a listing. `modified_at_s` is the store's own clock, seconds since 1970."""
 
     key: str
     size_bytes: int
+    modified_at_s: float = field(default=0.0, compare=False)
 
 
 class ObjectStore(Protocol):
@@ -190,6 +191,20 @@ class ShardTable(Protocol):
 
     def workers(self, version: str) -> list[WorkerRow]:
         """Return the last beats of a version's workers, by name."""
+        ...
+
+    def remove(self, version: str, *, idle_s: float, now_s: float | None = None) -> bool:
+        """Forget a version, unless a live lease holds a shard of it or a worker's beat for it is younger than `idle_s`.
+
+        True: it is not in the table, so nobody can claim a shard of it or publish it until it is registered again.
+        """
+        ...
+
+    def replace_outcome(self, version: str, shard: int, old: Outcome, new: Outcome) -> bool:
+        """Say that a finished shard's objects were rewritten; True if it has the new outcome now.
+
+        Nothing is changed unless the shard is done with `old`.
+        """
         ...
 
 

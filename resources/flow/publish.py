@@ -7,6 +7,7 @@ import polars as pl
 
 from batch_assets.domain.validation import CheckResult
 from resources import duck
+from resources.flow.compact import compact_past_limit
 from resources.platform import Platform
 from resources.registry import RegisteredVersion
 from resources.releases.log import Published
@@ -44,16 +45,22 @@ def run_checks(platform: Platform, version: str) -> list[CheckResult]:
         )
 
 
-def publish(platform: Platform, version: str, *, reason: str) -> Published:
+def publish(
+    platform: Platform, version: str, *, reason: str, base: int | None = None, tombstones_key: str | None = None
+) -> Published:
     """Verify the gates from storage and append a release; a version that is current already is left so.
+
+    `base` and `tombstones_key` are a delta's; see `publish_version`. Past `layers_max` layers another release with the
+    same rows follows, in which they are one.
 
     Raises:
         UnknownVersion: it is not registered. GateRefused: a blocking check stands against it.
+        BaseMoved: something was published since release `base`.
         ReleaseRaced: somebody else published first.
     """
     job = platform.registry.find(version)
     with open_duck(platform, platform.registry.read(job, version)) as connection:
-        return publish_version(
+        published = publish_version(
             store=platform.store,
             registry=platform.registry,
             table=platform.table,
@@ -62,7 +69,11 @@ def publish(platform: Platform, version: str, *, reason: str) -> Published:
             version=version,
             reason=reason,
             published_at=platform.now_iso(),
+            base=base,
+            tombstones_key=tombstones_key,
         )
+    compact_past_limit(platform, job)
+    return published
 
 
 def scan_version(platform: Platform, version: str, *, partial: bool = False) -> pl.LazyFrame:

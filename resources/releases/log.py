@@ -7,7 +7,7 @@ release appears whole or not at all, and of two publishers one appends and the o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -15,7 +15,16 @@ from batch_assets.domain.canonical import canonical_json
 from batch_assets.domain.errors import ObjectConflict, ObjectMissing, ReleaseRaced
 from batch_assets.domain.part import release_key
 from batch_assets.domain.ports import ObjectStore
-from batch_assets.domain.release import Layer, Release, is_current, next_sequence, rollback
+from batch_assets.domain.release import (
+    Layer,
+    Release,
+    check_base,
+    is_current,
+    next_sequence,
+    rollback,
+    stacked,
+)
+from batch_assets.domain.retention import Policy, kept_releases, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +65,24 @@ class ReleaseLog:
         reason: str,
         checks: Mapping[str, str],
         published_at: str,
+        base: int | None = None,
     ) -> Published:
         """Append a release of `version`; if it is current already, append nothing and say so.
 
-        The caller has checked the gates: `releases.publish.publish_version` does.
+        The caller has checked the gates: `releases.publish.publish_version` does. With `base`, the one layer given is a
+        delta, and lies on the layers of what is current.
 
         Raises:
+            BaseMoved: something was published since release `base`.
             ReleaseRaced: another publisher took the number; look at the log before trying again.
         """
-        log = self._newest()
-        if is_current(log, version):
+        newest = self.current()
+        log = [newest] if newest else []
+        if is_current(log, version, base):
             return Published(release=log[0], appended=False)
+        if base is not None:
+            (delta,) = layers
+            layers = stacked(delta, check_base(self.job, newest, base, self.get).layers)
         return self._append(
             Release(
                 sequence=next_sequence(log),
@@ -76,21 +92,45 @@ class ReleaseLog:
                 reason=reason,
                 published_at=published_at,
                 checks=dict(checks),
+                base=base,
             )
         )
 
-    def rollback(self, to: int | None, *, reason: str, published_at: str) -> Published:
-        """Append an older release again: number `to`, or the newest one of another version if None.
-
-        Rolling back to the layers that are current already appends nothing.
+    def succeed(
+        self, old: Release, layers: Sequence[Layer], *, reason: str, published_at: str, compacts: int | None = None
+    ) -> Published:
+        """Append `old`, which was current a moment ago, with other layers. `compacts` says that its rows are the same.
 
         Raises:
-            UnknownVersion: there is no such release.
+            ReleaseRaced: something was appended since; nothing was changed.
+        """
+        return self._append(
+            replace(
+                old,
+                sequence=old.sequence + 1,
+                layers=tuple(layers),
+                reason=reason,
+                published_at=published_at,
+                rolled_back_to=None,
+                base=None,
+                compacts=compacts,
+            )
+        )
+
+    def rollback(self, to: int | None, *, reason: str, published_at: str, policy: Policy | None = None) -> Published:
+        """Append an older release again: number `to`, or the newest one of another version if None.
+
+        Rolling back to the layers that are current already appends nothing. With `policy`, only a release that
+        retention keeps now is returned to: `gc` may be deleting the objects of another one at this moment.
+
+        Raises:
+            UnknownVersion: there is no such release, or retention does not keep it.
             ObjectMissing: an object of it was deleted since; nothing is appended.
             ReleaseRaced: another publisher took the number.
         """
         log = self.entries()
-        release = rollback(log, to=to, reason=reason, published_at=published_at)
+        kept = kept_releases(log, policy, now_s=seconds(published_at)) if policy else None
+        release = rollback(log, to=to, reason=reason, published_at=published_at, kept=kept)
         if release.layers == log[0].layers:
             return Published(release=log[0], appended=False)
         self._check_objects(release)
@@ -107,22 +147,18 @@ class ReleaseLog:
         return Published(release=release, appended=True)
 
     def _check_objects(self, release: Release) -> None:
-        for layer in release.layers:
-            standing = {item.key for item in self._store.list(f"results/{self.job}/{layer.version}")}
-            gone = sorted({item.key for item in layer.objects} - standing)
-            if gone:
-                raise ObjectMissing(
-                    f"release {release.rolled_back_to} of {self.job} cannot be read any more: "
-                    f"{len(gone)} of its objects are gone, the first is {gone[0]}"
-                )
+        named = {item.key for layer in release.layers for item in layer.named}
+        folders = {key.rpartition("/")[0] for key in named}
+        gone = sorted(named - {item.key for folder in folders for item in self._store.list(folder)})
+        if gone:
+            raise ObjectMissing(
+                f"release {release.rolled_back_to} of {self.job} cannot be read any more: {len(gone)} of its objects "
+                f"were deleted (by `gc` or `forget`), the first is {gone[0]}; `batch-assets releases` lists the others"
+            )
 
     def _keys(self) -> Iterator[str]:
         listed = self._store.list(f"releases/{self.job}")
         return (item.key for item in reversed(listed) if item.key.endswith(".json"))
-
-    def _newest(self) -> list[Release]:
-        newest = self.current()
-        return [newest] if newest else []
 
     def _read(self, key: str) -> Release:
         return Release.from_json(orjson.loads(self._store.get(key)))

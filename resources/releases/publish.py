@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import duckdb
 
 from batch_assets.domain.errors import GateRefused
 from batch_assets.domain.lease import ShardRow, ShardState
-from batch_assets.domain.ports import ObjectStore, ShardTable
-from batch_assets.domain.release import Layer, ReleasedObject
+from batch_assets.domain.ports import Beat, ObjectStore, ShardTable
+from batch_assets.domain.release import Layer, ReleasedObject, check_base, is_current
 from batch_assets.domain.validation import refusals
 from resources.registry import Registry
+from resources.releases.hidden import put_hidden
 from resources.releases.log import Published, ReleaseLog
 from resources.results.checks import run_checks
 
@@ -24,12 +27,14 @@ def publish_version(
     version: str,
     reason: str,
     published_at: str,
+    base: int | None = None,
+    tombstones_key: str | None = None,
 ) -> Published:
     """Make a version what `current` reads, if every shard is done and no blocking check stands against it.
 
-    The checks are made here again, from the stored objects, whatever a run said before. Nothing is written but the
-    one release entry, so a crash anywhere leaves the old release or the new one. Publishing what is current already
-    writes nothing and says so.
+    The checks are made here again, from the stored objects, whatever a run said before. Nothing that a reader sees is
+    written but the one release entry, so a crash anywhere leaves the old release or the new one. Publishing what is
+    current already writes nothing and says so.
 
     Args:
         store: the result store.
@@ -40,28 +45,44 @@ def publish_version(
         version: the version.
         reason: what the log shows.
         published_at: ISO 8601 UTC.
+        base: for a delta, the sequence of the release that its input was compared with: it becomes a layer over it.
+        tombstones_key: for a delta, a Parquet object whose column `record_id` names the records that were deleted.
 
     Raises:
         UnknownVersion: the version is not registered.
         GateRefused: shards are missing, or a blocking check does not pass; the message has the numbers.
+        BaseMoved: something was published since release `base`; compare again.
         ReleaseRaced: another publisher appended first.
+        ObjectMissing, ObjectDamaged: the tombstones or the dead letters cannot be read.
     """
     registry.read(job, version)
     log = ReleaseLog(store, job)
     current = log.current()
-    if current is not None and current.version == version:
+    if current is not None and is_current([current], version, base):
         return Published(release=current, appended=False)
+    if base is not None:
+        check_base(job, current, base, log.get)  # before hours of checks, not only after them
+    # From here on `gc` leaves the version alone (`ShardTable.remove`); if it was faster, the table has no rows of it.
+    table.beat(_publishing(version))
     rows = table.shards(version)
     _check_done(job, version, rows, len(registry.plan(job, version).shards))
     checks = run_checks(store=store, registry=registry, duck=duck, job=job, version=version, shard_rows=rows)
     if found := refusals(checks):
         raise GateRefused(f"{job} {version} is not published: {'; '.join(found)}")
+    if table.shards(version) != rows:
+        raise GateRefused(f"{job} {version} is not published: its shards changed while they were checked; try again")
+    layer = layer_of(version, rows)
+    if base is not None:
+        layer = replace(
+            layer, hidden=put_hidden(store, job, layer, _lists(registry, job, version, rows, tombstones_key))
+        )
     return log.publish(
         version,
-        [layer_of(version, rows)],
+        [layer],
         reason=reason,
         checks={check.name: f"{'passed' if check.passed else 'FAILED'}: {check.summary}" for check in checks},
         published_at=published_at,
+        base=base,
     )
 
 
@@ -74,6 +95,24 @@ def layer_of(version: str, rows: list[ShardRow]) -> Layer:
             ReleasedObject(key=outcome.result_key, digest=outcome.result_digest, rows=outcome.results)
             for outcome in outcomes
         ),
+    )
+
+
+def _lists(registry: Registry, job: str, version: str, rows: list[ShardRow], tombstones_key: str | None) -> list[str]:
+    """Keys of the objects whose records have no row in the delta: dead letters, refused at planning, deleted."""
+    dead = [row.outcome.dead_key for row in rows if row.outcome and row.outcome.dead_key]
+    return [*dead, registry.refused_key(job, version), *([tombstones_key] if tombstones_key else [])]
+
+
+def _publishing(version: str) -> Beat:
+    """What a publisher says of itself."""
+    return Beat(
+        worker=f"publisher of {version}",
+        version=version,
+        state="publishing",
+        records=0,
+        records_per_s=0,
+        tokens_per_s=0,
     )
 
 

@@ -12,11 +12,17 @@ def scan_release(scanner: ObjectScanner, release: Release) -> pl.LazyFrame:
     """Return the rows of one release, one a record.
 
     The frame names the release's own objects, which never change, so it reads the same rows whenever it is collected,
-    whatever is published in the meantime (I3).
+    whatever is published in the meantime (I3). With one layer it is a plain scan; with more, the query's columns still
+    go down into each layer's scan, its filters into the newest and the oldest (the largest), and the ids of the newer
+    layers are all that is read beside.
     """
-    newest, *older = [scanner.scan([item.key for item in layer.objects]) for layer in release.layers]
-    frames = [newest]
-    for layer in older:
-        known = pl.concat([frame.select("record_id") for frame in frames])
-        frames.append(layer.join(known, on="record_id", how="anti"))
-    return pl.concat(frames)
+    frames: list[pl.LazyFrame] = []
+    known: list[pl.LazyFrame] = []
+    for layer in release.layers:
+        if layer.objects:
+            rows = scanner.scan([item.key for item in layer.objects])
+            frames.append(rows.join(pl.concat(known), on="record_id", how="anti") if known else rows)
+            known.append(rows.select("record_id"))
+        if layer.hidden:
+            known.append(scanner.scan([layer.hidden.key]).select("record_id"))
+    return pl.concat(frames) if len(frames) > 1 else frames[0]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -21,6 +21,9 @@ from batch_assets.domain.ports import ObjectInfo
 from resources.result_store.config import S3Config
 from resources.result_store.keys import checked_folder, checked_key
 from resources.result_store.local import create_file, prepare_folder
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 T = TypeVar("T")
 
@@ -79,7 +82,7 @@ class ObstoreResultStore:
             meta = self._retried(partial(obstore.head, self._store, checked_key(key)), "look up", key)
         except FileNotFoundError:
             return None
-        return ObjectInfo(key=key, size_bytes=meta["size"])
+        return _info(meta, key)
 
     def list(self, prefix: str) -> list[ObjectInfo]:
         """Return every object below the folder `prefix` (empty: all), sorted by key."""
@@ -121,7 +124,7 @@ class ObstoreResultStore:
 
     def _list_once(self, folder: str) -> Sequence[ObjectInfo]:
         pages = obstore.list(self._store, prefix=folder or None)
-        return [ObjectInfo(key=item["path"], size_bytes=item["size"]) for page in pages for item in page]
+        return [_info(item, item["path"]) for page in pages for item in page]
 
     def _retried(self, call: Callable[[], T], verb: str, key: str) -> T:
         retrying = Retrying(
@@ -195,6 +198,10 @@ def _open_bucket(bucket: str, prefix: str, s3: S3Config | None, retry_for_s: flo
     # Once the way that the objects go, too: it has its own TLS roots, and does not follow a bucket to another region.
     opened(retry_for_s=min(retry_for_s, _OPENING_S)).head(".trial")
     return opened(retry_for_s=retry_for_s)
+
+
+def _info(meta: ObjectMeta, key: str) -> ObjectInfo:
+    return ObjectInfo(key=key, size_bytes=meta["size"], modified_at_s=meta["last_modified"].timestamp())
 
 
 def _create_object(store: S3Store | MemoryStore, key: str, data: bytes) -> None:

@@ -17,7 +17,9 @@ PART_LEVEL = 1  # a part lives for minutes: 400 rows cost about 3 ms
 COMPACT_LEVEL = 6  # a compact result is read for years
 
 
-def write_parquet(table: pa.Table, *, footer: Mapping[str, str], level: int) -> bytes:
+def write_parquet(
+    table: pa.Table, *, footer: Mapping[str, str], level: int, row_group_size: int | None = None
+) -> bytes:
     """Return the table as zstd Parquet; `footer` stands beside the schema, whose field metadata is kept.
 
     The same table, footer and library give the same bytes, so a second try of a put is recognized as our own.
@@ -25,7 +27,7 @@ def write_parquet(table: pa.Table, *, footer: Mapping[str, str], level: int) -> 
     known = table.schema.metadata or {}
     tagged = table.replace_schema_metadata({**known, **{name: value for name, value in footer.items() if value}})
     sink = io.BytesIO()
-    pq.write_table(tagged, sink, compression="zstd", compression_level=level)
+    pq.write_table(tagged, sink, compression="zstd", compression_level=level, row_group_size=row_group_size)
     return sink.getvalue()
 
 

@@ -181,6 +181,27 @@ class MemoryShardTable:
             rows = [row for row in self._workers.values() if row.beat.version == version]
         return sorted(rows, key=lambda row: row.beat.worker)
 
+    def remove(self, version: str, *, idle_s: float, now_s: float | None = None) -> bool:
+        """Forget a version that nobody works on; see the port."""
+        with self._lock:
+            now = self._now(now_s)
+            entry = self._versions.get(version)
+            held = [row for row in entry.rows.values() if row.state is ShardState.LEASED] if entry else []
+            beats = [row.beat_at_s for row in self._workers.values() if row.beat.version == version]
+            if any((row.expires_at_s or 0) > now for row in held) or any(beat > now - idle_s for beat in beats):
+                return False
+            self._versions.pop(version, None)
+            return True
+
+    def replace_outcome(self, version: str, shard: int, old: Outcome, new: Outcome) -> bool:
+        """Say that a finished shard's objects were rewritten; see the port."""
+        with self._lock:
+            entry = self._versions.get(version)
+            if entry is None or shard not in entry.rows:
+                return False
+            row = entry.rows[shard] = transitions.replace_outcome(entry.rows[shard], old, new)
+            return row.outcome == new
+
     def _set_cancelled(self, version: str, *, cancelled: bool) -> None:
         change = transitions.cancel if cancelled else transitions.resume
         with self._lock:

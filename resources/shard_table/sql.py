@@ -192,6 +192,31 @@ class SqlShardTable:
         # Sorted here: a database sorts text by its own collation.
         return sorted((to_worker_row(row) for row in rows), key=lambda row: row.beat.worker)
 
+    def remove(self, version: str, *, idle_s: float, now_s: float | None = None) -> bool:
+        """Forget a version that nobody works on; see the port."""
+
+        def work(db: Connection, _attempt: int) -> bool:
+            # The version's row first, as a cancel does; then no claim can begin on the rows that are held.
+            db.execute(statements.hold_version(version)).first()
+            held = db.execute(statements.hold_open_shards(version, now_s=now_s)).scalars().all()
+            if any(held) or db.execute(statements.beats_since(version, idle_s=idle_s, now_s=now_s)).first():
+                return False
+            for statement in statements.remove(version):
+                db.execute(statement)
+            return True
+
+        return self._write(work)
+
+    def replace_outcome(self, version: str, shard: int, old: Outcome, new: Outcome) -> bool:
+        """Say that a finished shard's objects were rewritten; see the port."""
+
+        def work(db: Connection, _attempt: int) -> bool:
+            db.execute(statements.replace_outcome(version, shard, old, new))
+            row = db.execute(statements.shard_row(version, shard)).mappings().first()
+            return row is not None and to_shard_row(row).outcome == new
+
+        return self._write(work)
+
     def _set_cancelled(self, version: str, *, cancelled: bool) -> None:
         def work(db: Connection, _attempt: int) -> None:
             for statement in statements.set_cancelled(version, cancelled=cancelled):

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import (
     ARRAY,
     ColumnElement,
+    Delete,
     Insert,
     Integer,
     Select,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     any_,
     case,
     cast,
+    delete,
     false,
     func,
     literal,
@@ -204,6 +206,42 @@ def set_cancelled(version: str, *, cancelled: bool) -> tuple[Update, Update]:
         .where(SHARD.c.version == version, SHARD.c.state != literal_column("'done'"))
         .values(version_cancelled=cancelled, state=case((SHARD.c.state == before, after), else_=SHARD.c.state)),
     )
+
+
+def replace_outcome(version: str, shard: int, old: Outcome, new: Outcome) -> Update:
+    """Put a finished shard's new objects and counts where the old ones stand."""
+    return (
+        update(SHARD)
+        .where(
+            SHARD.c.version == version,
+            SHARD.c.shard == shard,
+            SHARD.c.state == ShardState.DONE.value,
+            *(SHARD.c[name].is_not_distinct_from(value) for name, value in asdict(old).items()),
+        )
+        .values(**asdict(new))
+    )
+
+
+def hold_version(version: str) -> Select[Any]:
+    """Find a version and, on PostgreSQL, hold off a cancel and a registration until this transaction ends."""
+    return select(VERSION.c.version).where(VERSION.c.version == version).with_for_update()
+
+
+def hold_open_shards(version: str, *, now_s: float | None) -> Select[Any]:
+    """Say of each unfinished shard whether a live lease holds it, and keep claims off until this transaction ends."""
+    leased = (SHARD.c.state == ShardState.LEASED.value) & (SHARD.c.expires_at_s > at(now_s))
+    still_open = SHARD.c.state != literal_column("'done'")
+    return select(func.coalesce(leased, false())).where(SHARD.c.version == version, still_open).with_for_update()
+
+
+def beats_since(version: str, *, idle_s: float, now_s: float | None) -> Select[Any]:
+    """Find a worker that beat for a version in the last `idle_s` seconds."""
+    return select(WORKER.c.worker).where(WORKER.c.version == version, WORKER.c.beat_at_s > at(now_s, -idle_s)).limit(1)
+
+
+def remove(version: str) -> tuple[Delete, ...]:
+    """Forget a version: its tries, shards and itself."""
+    return tuple(delete(table).where(table.c.version == version) for table in (TRIES, SHARD, VERSION))
 
 
 def shard_row(version: str, shard: int) -> Select[Any]:

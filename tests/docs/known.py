@@ -18,12 +18,19 @@ RUN = (
     ".venv/bin/batch-assets versions",
     ".venv/bin/batch-assets dead-letters",
     ".venv/bin/batch-assets releases --json",
+    ".venv/bin/batch-assets publish tickets",
+    ".venv/bin/batch-assets releases",
+    '.venv/bin/batch-assets rollback --to 1 --reason "the first one was right"',
+    ".venv/bin/batch-assets compact",
+    ".venv/bin/batch-assets gc",
+    ".venv/bin/batch-assets gc --delete",
     '.venv/bin/batch-assets rollback --reason "categories drifted"',
     ".venv/bin/batch-assets worker v-3f2a9c1b0d4e",
     ".venv/bin/dg check yaml",
     ".venv/bin/dg check defs",
     ".venv/bin/batch-assets simulate --published-draws",
     ".venv/bin/batch-assets simulate --world 17",
+    ".venv/bin/batch-assets forget r-001",  # last: it makes older releases unreadable
 )
 
 # Run by a test of its own, because it needs the real model, a server, or is the test command itself.

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from batch_assets.domain.errors import GateRefused, ReleaseRaced, UnknownVersion
+from batch_assets.domain.errors import BaseMoved, GateRefused, ReleaseRaced, UnknownVersion
 from batch_assets.domain.spec import GatesSpec
 from resources.registry import Registry
 from resources.releases.log import Published, ReleaseLog
 from resources.releases.publish import publish_version
 from resources.releases.reader import scan_release
 from resources.results.checks import run_checks
+from resources.results.parquet import fetch_parquet
 from resources.results.scan import ObjectScanner
 from resources.shard_table.memory import MemoryShardTable
+from tests.releases.layers import Night, put_layer, put_tombstones
 from tests.results.interrupted import InterruptedStore
 from tests.results.world import JOB, World, make_spec
 
@@ -177,3 +179,58 @@ def test_a_version_from_end_to_end_on_real_stores(place, tmp_path, table, duck, 
     run(world, table, reader_duck)
     release = publish(world, table, reader_duck).release
     assert scan_release(ObjectScanner(place.store, place.s3), release).collect().height == 24
+
+
+def delta(world: World, table: MemoryShardTable, duck, base: int, tombstones: str | None = None) -> Published:
+    """Publish a world as a delta over a release."""
+    return publish_version(
+        store=world.store,
+        registry=Registry(world.store),
+        table=table,
+        duck=duck,
+        job=JOB,
+        version=world.version,
+        reason="night",
+        published_at=NOON,
+        base=base,
+        tombstones_key=tombstones,
+    )
+
+
+def test_a_delta_lies_on_its_base(store, tmp_path, table, duck):
+    """A night over the first 6 of 25 records: one is refused at planning, one dies, and a deleted one is hidden."""
+    worlds = []
+    for name, rows, refused in (("full", (13, 12), []), ("night", (6,), [2])):
+        (tmp_path / name).mkdir()
+        worlds.append(
+            World.build(store, tmp_path / name, object_rows=rows, refused=refused, spec=make_spec(system=name))
+        )
+        table.register(JOB, worlds[-1].version, worlds[-1].plan.shards)
+    full, night = worlds
+    run(full, table, duck, summary="full")
+    publish(full, table, duck)
+    lease = table.claim(night.version, "w", ttl_s=60)
+    table.complete(lease, night.run_shard(duck, night.plan.shards[0], epoch=1, dead_rows=[4], summary="night"))
+    put_tombstones(store, "tombstones/1.parquet", ["r000024", "r000099"])
+    release = delta(night, table, duck, 1, "tombstones/1.parquet").release
+    assert (release.base, [layer.version for layer in release.layers]) == (1, [night.version, full.version])
+    hidden = fetch_parquet(store, release.layers[0].hidden.key).column("record_id").to_pylist()
+    assert hidden == ["r000002", "r000004", "r000024", "r000099"]
+    assert release.layers[0].hidden.rows == 4
+    assert delta(night, table, duck, 1, "tombstones/1.parquet") == Published(release=release, appended=False)
+
+
+def test_a_delta_that_does_not_fit_is_not_even_checked(world, table, duck):
+    """Its base is not current: refused before the checks read anything."""
+    run(world, table, duck)
+    publish(world, table, duck)
+    ReleaseLog(world.store, JOB).publish("v-other", [], reason="", checks={}, published_at=NOON)
+    with pytest.raises(BaseMoved, match=r"release 2 \(v-other\), not release 1"):
+        delta(world, table, duck, 1)
+
+
+def test_a_duplicate_that_is_answered_is_not_hidden(store, tmp_path, table, duck):
+    """A record that stands twice in the source has one dead letter and one answer: its answer counts."""
+    layer = put_layer(store, "v-1", Night({"a": "1"}, dead=frozenset({"a", "b"})))
+    assert fetch_parquet(store, layer.hidden.key).column("record_id").to_pylist() == ["b"]
+    assert put_layer(store, "v-2", Night({"a": "1"}, dead=frozenset({"a"}))).hidden is None

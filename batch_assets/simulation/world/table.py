@@ -125,6 +125,14 @@ class WorldTable:
         """Return the beats; see the port."""
         return self._seams.read("table", lambda: self._table.workers(version))
 
+    def remove(self, version: str, *, idle_s: float, now_s: float | None = None) -> bool:
+        """Remove; see the port."""
+        return self._table.remove(version, idle_s=idle_s, now_s=now_s)
+
+    def replace_outcome(self, version: str, shard: int, old: Outcome, new: Outcome) -> bool:
+        """Replace; see the port."""
+        return self._table.replace_outcome(version, shard, old, new)
+
     def _change(self, lease: Lease, name: str, call: Callable[[], T]) -> T:
         def told() -> T:
             try:
