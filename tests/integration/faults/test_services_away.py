@@ -35,7 +35,7 @@ def test_the_database_is_stopped_and_started_again(
             let_pass(down_s)
         finally:
             postgres_server.start()
-        assert run.wait(120) == 0, run.log
+        assert run.wait() == 0, run.log
         assert last_words(scene.log_dir) == [0, 0]
         assert [row.epoch for row in scene.rows] == [1, 1]
         conclude(scene, exits={"run": 0}, recomputed_max=0)
@@ -52,7 +52,7 @@ def test_the_store_is_killed_and_started_again(cluster: Stack, seaweed_server: S
             let_pass(down_s)
         finally:
             seaweed_server.start()
-        assert worker.wait(120) == 0, worker.log
+        assert worker.wait() == 0, worker.log
         assert scene.row.epoch == 1
         conclude(scene, exits={"worker": 0}, recomputed_max=0)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from resources.clock import SystemClock
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 CLOCK = SystemClock()
 
 
