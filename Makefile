@@ -40,8 +40,8 @@ $(MODEL)/manifest.json: | install
 model: $(MODEL)/manifest.json ## make the small model's folder
 
 .PHONY: demo
-demo: install model ## answer the bundled sample, or INPUT=path ID=column TEXT=column LIMIT=n WORKERS=n DATA=folder
-	@$(CLI) run $(OWN_INPUT)
+demo: install model ## answer the bundled sample, or INPUT=path ID=column TEXT=column LIMIT=n JOB=name WORKERS=n DATA=folder
+	@$(CLI) run $(JOB) $(OWN_INPUT)
 	@printf '\nOpen the Dagster UI on this instance:  make ui%s\n' '$(if $(filter-out data,$(DATA)), DATA=$(DATA))'
 
 .PHONY: ui

@@ -23,7 +23,7 @@ from batch_assets.cli import (
     storage_commands,
     version_commands,
 )
-from batch_assets.cli.exits import epilog, exit_for
+from batch_assets.cli.exits import Exit, epilog, exit_for
 from batch_assets.cli.output import emit, note, wants_json
 from batch_assets.domain.errors import BatchError
 
@@ -61,6 +61,10 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app()
+    except SystemExit as ended:
+        if ended.code == Exit.INTERRUPTED:  # Ctrl-C, as typer reports it
+            note("interrupted; what was committed stays, and the same command goes on")
+        raise
     except BatchError as error:
         code = exit_for(error)
         if wants_json():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from typing import Annotated
@@ -44,6 +45,9 @@ def ui(
     os.environ.update(settings.environment())
     os.environ["BATCH_ASSETS_WEBSERVER_URL"] = f"http://{host}:{port}"
     os.chdir(project_folder())
+    # A shell without job control starts background jobs with SIGINT ignored, and Dagster's children would inherit it:
+    # nothing but SIGKILL would stop them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     command = ["-m", "dagster", "dev", "--workspace", "workspace.yaml", "--host", host, "--port", str(port)]
     os.execv(sys.executable, [sys.executable, *command])  # noqa: S606
 

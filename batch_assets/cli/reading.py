@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import polars as pl
 
+from batch_assets.domain.errors import BatchError, ObjectDamaged
 from resources.platform import Platform
 from resources.releases.log import ReleaseLog
 from resources.releases.reader import scan_release
 from resources.results.scan import ObjectScanner
 from resources.results.table import scan_dead_letters, scan_version
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Turn what Polars says of a lost or damaged object into one message that says what to do.
+
+    Raises:
+        ObjectDamaged: an object of the table cannot be read.
+    """
+    try:
+        yield
+    except BatchError:
+        raise
+    except BaseException as error:  # Polars panics with an error of its own that is no Exception
+        lost = isinstance(error, FileNotFoundError | pl.exceptions.PolarsError)
+        if not lost and type(error).__name__ != "PanicException":
+            raise
+        said = str(error).replace(" (set POLARS_VERBOSE=1 to see full path)", "").strip().splitlines() or [""]
+        raise ObjectDamaged(
+            f"an object of this table is gone or damaged: {said[0]}; `batch-assets audit` names it, and "
+            "`batch-assets rollback` makes an older release current"
+        ) from None
 
 
 def version_results(platform: Platform, job: str, version: str, *, partial: bool) -> pl.LazyFrame:

@@ -29,7 +29,7 @@ def results(
     json: options.JsonOption = False,
 ) -> None:
     """Write one row a record with its answer and where it comes from; dead letters have their own command."""
-    from batch_assets.cli.reading import current_results, version_results
+    from batch_assets.cli.reading import current_results, readable, version_results
     from resources.results.export import write_results
 
     platform = Platform.open()
@@ -40,8 +40,9 @@ def results(
     frame = current_results(platform, job) if version == CURRENT else None
     if frame is None:
         frame = version_results(platform, job, name, partial=partial)
-    write_results(frame, out)
-    rows = row_count(frame)
+    with readable():
+        write_results(frame, out)
+        rows = row_count(frame)
     if json:
         emit({"job": job, "version": name, "rows": rows, "file": str(out), "pending": counts.pending})
     say(f"{rows:,} results of {job} {name} are in {out}")
@@ -51,20 +52,22 @@ def dead_letters(
     version: options.VersionArgument = None, *, out: options.OutOption = None, json: options.JsonOption = False
 ) -> None:
     """Show the records that will get no result in a version, each with its class and reason."""
-    from batch_assets.cli.reading import version_dead_letters
+    from batch_assets.cli.reading import readable, version_dead_letters
     from resources.results.export import write_results
 
     platform = Platform.open()
     job, name = find_version(platform, version)
     frame = version_dead_letters(platform, job, name)
     if out is not None:
-        write_results(frame, out)
-        rows = row_count(frame)
+        with readable():
+            write_results(frame, out)
+            rows = row_count(frame)
         if json:
             emit({"job": job, "version": name, "rows": rows, "file": str(out)})
         say(f"{rows:,} dead letters of {job} {name} are in {out}")
         return
-    rows_shown = [_plain(row) for row in frame.collect().to_dicts()]
+    with readable():
+        rows_shown = [_plain(row) for row in frame.collect().to_dicts()]
     if json:
         emit(rows_shown)
         return

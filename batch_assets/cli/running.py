@@ -12,7 +12,7 @@ from batch_assets.cli.one_at_a_time import alone
 from batch_assets.cli.output import note, say
 from batch_assets.cli.own_input import OwnInput
 from batch_assets.cli.progress_line import ProgressLine
-from batch_assets.cli.reading import version_results
+from batch_assets.cli.reading import readable, version_results
 from batch_assets.cli.registering import register_job
 from batch_assets.cli.summary import counts_line, show_results
 from batch_assets.cli.targets import CURRENT, find_version, is_version
@@ -152,7 +152,8 @@ def _conclude(work: _Work, *, answered: int) -> None:
     say("")
     say(f"{work.job} {work.version}: {counts_line(counts)}; {answered:,} answered now")
     if counts.results:
-        show_results(spec, version_results(work.platform, work.job, work.version, partial=not counts.done))
+        with readable():
+            show_results(spec, version_results(work.platform, work.job, work.version, partial=not counts.done))
     say("")
     say(f"Parquet: {_results_uri(work)}")
     release = ReleaseLog(work.platform.store, work.job).current()

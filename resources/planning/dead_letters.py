@@ -105,7 +105,7 @@ class _Reasons:
             case "empty_text":
                 return f"column {self._columns.text} is null, not there, or holds nothing visible"
             case "over_length":
-                return f"the text has {row['tokens']} tokens; limits.input_tokens_max is {self._limit}"
+                return f"the text has {row['tokens']} tokens or more; limits.input_tokens_max is {self._limit}"
             case "duplicate_id":
                 return f"the same id and content as {self._where(row['places'][0], row['lines'][0])}, which is answered"
         others = [pair for pair in zip(row["places"], row["lines"], strict=True) if pair[0] != row["place"]][:_NAMED]

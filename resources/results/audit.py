@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from batch_assets.domain.canonical import digest_of_bytes
 from batch_assets.domain.errors import BatchError
 from batch_assets.domain.lease import ShardRow, ShardState
 from batch_assets.domain.part import is_dead_part
 from batch_assets.domain.plan import Plan, Shard
 from batch_assets.domain.ports import ObjectStore
-from resources.results.parquet import fetch_parquet
+from resources.results.parquet import fetch_parquet, read_parquet
 from resources.results.staging import visible_parts
 
 
@@ -112,9 +113,13 @@ def _look(store: ObjectStore, job: str, row: ShardRow) -> tuple[_Seen, list[str]
         parts = visible_parts(store, job, row.version, row.shard) if row.epoch else ()
         live = [key for key in parts if not is_dead_part(key)]
         dead = [key for key in parts if is_dead_part(key)]
+    digests = {outcome.result_key: outcome.result_digest, outcome.dead_key: outcome.dead_digest} if outcome else {}
     for key in (*live, *dead):
         try:
-            table = fetch_parquet(store, key, ["row", "record_id"])
+            data = store.get(key)
+            if digests.get(key) not in {None, digest_of_bytes(data)}:
+                problems.append(f"{key} does not have the digest {digests[key]}: its bytes were changed")
+            table = read_parquet(data, key, ["row", "record_id"])
         except BatchError as error:
             problems.append(str(error))
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 from pathlib import Path
 
@@ -25,13 +26,24 @@ def write_results(frame: pl.LazyFrame, out: Path) -> None:
     check_format(out)
     staged = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(out)
         _write(frame, staged, out.suffix)
         staged.replace(out)
+    except FileNotFoundError:
+        raise  # the folder is there: what is not is an object that is read
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror or error}") from error
     finally:
         staged.unlink(missing_ok=True)
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, "no folder that can be written")
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written: {error.strerror or error}") from error
 
 
 def check_format(out: Path) -> None:

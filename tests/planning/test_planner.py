@@ -150,7 +150,7 @@ def test_over_length_is_counted_in_tokens_at_the_limit_itself(sources: SourceFol
     sources.write("a.parquet", tickets(*((str(place), text) for place, text in enumerate(texts))))
     source = sources.plan(input_tokens_max=5, tokens=counter)
     assert source.failures == {2: "over_length"}
-    assert source.refused["reason"].to_list() == ["the text has 6 tokens; limits.input_tokens_max is 5"]
+    assert source.refused["reason"].to_list() == ["the text has 6 tokens or more; limits.input_tokens_max is 5"]
     assert counter.seen == texts[1:]
 
 

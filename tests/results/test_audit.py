@@ -58,3 +58,17 @@ def test_a_lost_object_is_named(tmp_path: Path) -> None:
     found = audit(bench)
     assert not found.clean
     assert any("00001" in sentence and outcome.result_key in sentence for sentence in found.disagreements)
+
+
+def test_a_changed_byte_is_named(tmp_path: Path) -> None:
+    """Incident: a disk flipped a bit in a published object; it was still Parquet, and one summary was another."""
+    bench = Bench(tmp_path, make_spec(tmp_path, [f"m {n}" for n in range(60)]))
+    bench.worker()[0].run()
+    outcome = bench.table.shards(bench.version)[0].outcome
+    assert outcome is not None
+    data = bytearray(bench.store.get(outcome.result_key))
+    data[len(data) // 3] ^= 1
+    bench.store.delete(outcome.result_key)
+    bench.store.put_if_absent(outcome.result_key, bytes(data))
+    found = audit(bench)
+    assert any(outcome.result_key in sentence and "digest" in sentence for sentence in found.disagreements)

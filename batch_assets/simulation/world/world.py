@@ -190,7 +190,7 @@ class World:
                     self._hub.kill(member.process)
             case "stall":
                 for slot, member in zip(strike.slots, hit, strict=False):
-                    member.process.frozen_until_s = until_s
+                    member.process.frozen_until_s = max(member.process.frozen_until_s, until_s)
                     self._replace_stalled(slot)
             case "notice":
                 for member in hit:
