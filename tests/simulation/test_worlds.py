@@ -14,7 +14,7 @@ from tests.simulation.conftest import Play
 
 IN_A_TEST = 25
 EVERY_TIME = 250
-SLOW = 3_000
+SLOW = 325
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
